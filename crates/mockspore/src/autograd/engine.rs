@@ -1,0 +1,300 @@
+//! The backward pass.
+//!
+//! ```text
+//! roots ─▶ tasks (one per reachable node, with its in-degree) ─▶ ready queue
+//!            per node: hooks ─▶ capture or accumulate ─▶ backward fn ─▶ release
+//! then the final callbacks, once, in the order they were queued
+//! ```
+//!
+//! Models `AutoDiff` (`ccsrc/pynative/backward/grad.cc`, `func_grad.cc`): a
+//! node is ready when all its users are done; among ready nodes a leaf comes
+//! first (its sequence number is the largest there is), then the newest.
+//! A hook that raises clears the hook map, as upstream.
+//! Not modelled: higher order, undefined gradients beyond "no gradient".
+
+use std::collections::BinaryHeap;
+use std::rc::Rc;
+
+use crate::autograd::node::{GradNode, Task};
+use crate::error::Error;
+use crate::kernels::{full, zip};
+use crate::runtime::Core;
+use crate::tensor::{Array, Meta, Tensor};
+
+/// A callback for the end of a backward.
+pub(crate) type FinalCallback = Box<dyn FnOnce() -> Result<(), Error>>;
+
+/// A root of the pass: the node of an output and the output's gradient.
+pub(crate) type Root = (Meta, Array);
+
+/// What one backward is asked for.
+pub(crate) struct Request<'a> {
+    roots: Vec<Root>,
+    capture: &'a [Meta],
+    accumulate: bool,
+    keep_graph: bool,
+}
+
+impl<'a> Request<'a> {
+    /// Returns the gradients at `capture`; leaves accumulate nothing (`ms.grad`).
+    pub(crate) fn capture(roots: Vec<Root>, capture: &'a [Meta]) -> Self {
+        Self {
+            roots,
+            capture,
+            accumulate: false,
+            keep_graph: false,
+        }
+    }
+
+    /// Adds to the gradient of every leaf (`run_backward`).
+    pub(crate) fn accumulate(roots: Vec<Root>, keep_graph: bool) -> Self {
+        Self {
+            roots,
+            capture: &[],
+            accumulate: true,
+            keep_graph,
+        }
+    }
+}
+
+/// Pairs outputs with their gradients. An output without a node is no root.
+pub(crate) fn roots(outputs: &[Tensor], sens: Option<&[Tensor]>) -> Result<Vec<Root>, Error> {
+    if let Some(sens) = sens
+        && sens.len() != outputs.len()
+    {
+        return Err(Error::SensCount {
+            outputs: outputs.len(),
+            given: sens.len(),
+        });
+    }
+    let mut roots = Vec::with_capacity(outputs.len());
+    for (index, output) in outputs.iter().enumerate() {
+        let grad = match sens {
+            None => full(output.core(), output.shape(), 1.0),
+            Some(sens) => sens[index].array().clone(),
+        };
+        if grad.shape != output.shape() {
+            return Err(Error::SensShape {
+                expected: output.shape(),
+                got: grad.shape,
+            });
+        }
+        roots.extend(output.meta().map(|meta| (meta, grad)));
+    }
+    Ok(roots)
+}
+
+/// Runs the pass; the gradients at `request.capture`, `None` where none arrived.
+pub(crate) fn backward(
+    core: &Rc<Core>,
+    request: Request<'_>,
+) -> Result<Vec<Option<Array>>, Error> {
+    core.engines.borrow_mut().push(Vec::new());
+    let grad_flag = core.grad_flag.replace(false);
+    let mut engine = Engine::new(core, &request);
+    let outcome = engine.run(request).and_then(|()| run_final_callbacks(core));
+    let captured = engine.finish();
+    core.engines.borrow_mut().pop();
+    core.grad_flag.set(grad_flag && outcome.is_ok());
+    outcome.map(|()| captured)
+}
+
+fn run_final_callbacks(core: &Core) -> Result<(), Error> {
+    let mut next = 0;
+    loop {
+        // A callback may queue another: take them one at a time.
+        let callback = {
+            let mut engines = core.engines.borrow_mut();
+            let queue = engines.last_mut();
+            let slot = queue.and_then(|queue| queue.get_mut(next));
+            slot.map(|slot| std::mem::replace(slot, Box::new(|| Ok(()))))
+        };
+        let Some(callback) = callback else {
+            return Ok(());
+        };
+        callback()?;
+        next += 1;
+    }
+}
+
+/// One node's share of the pass.
+struct NodeTask {
+    node: GradNode,
+    grad: Option<Array>,
+    users: usize,
+    /// The mark that an outer backward had put on the node.
+    outer: Task,
+}
+
+struct Engine<'a> {
+    core: &'a Rc<Core>,
+    id: u64,
+    tasks: Vec<NodeTask>,
+    /// (sequence, index): the largest is the next to run.
+    ready: BinaryHeap<(u64, usize)>,
+    capture: &'a [Meta],
+    captured: Vec<Option<Array>>,
+    accumulate: bool,
+    keep_graph: bool,
+}
+
+impl<'a> Engine<'a> {
+    fn new(core: &'a Rc<Core>, request: &Request<'a>) -> Self {
+        let id = core.last_engine_id.get() + 1;
+        core.last_engine_id.set(id);
+        Self {
+            core,
+            id,
+            tasks: Vec::new(),
+            ready: BinaryHeap::new(),
+            capture: request.capture,
+            captured: request.capture.iter().map(|_| None).collect(),
+            accumulate: request.accumulate,
+            keep_graph: request.keep_graph,
+        }
+    }
+
+    fn run(&mut self, request: Request<'_>) -> Result<(), Error> {
+        for (meta, grad) in request.roots {
+            let index = self.task_of(&meta.node);
+            self.add_grad(index, grad)?;
+        }
+        self.count_users();
+        for index in 0..self.tasks.len() {
+            if self.tasks[index].users == 0 {
+                self.make_ready(index);
+            }
+        }
+        while let Some((_, index)) = self.ready.pop() {
+            self.run_node(index)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the marks back that outer passes had put on the nodes.
+    fn finish(self) -> Vec<Option<Array>> {
+        for task in &self.tasks {
+            task.node.with_base(|base| base.task.set(task.outer));
+        }
+        self.captured
+    }
+
+    /// The task of a node, made at first sight.
+    fn task_of(&mut self, node: &GradNode) -> usize {
+        let mark = node.with_base(|base| base.task.get());
+        if mark.engine_id == self.id {
+            return mark.index;
+        }
+        let index = self.tasks.len();
+        node.with_base(|base| {
+            base.task.set(Task {
+                engine_id: self.id,
+                index,
+            });
+        });
+        self.tasks.push(NodeTask {
+            node: node.clone(),
+            grad: None,
+            users: 0,
+            outer: mark,
+        });
+        index
+    }
+
+    fn count_users(&mut self) {
+        let mut at = 0;
+        while at < self.tasks.len() {
+            if let GradNode::Op(node) = self.tasks[at].node.clone() {
+                for edge in node.get().edges.iter().flatten() {
+                    let index = self.task_of(&edge.node);
+                    self.tasks[index].users += 1;
+                }
+            }
+            at += 1;
+        }
+    }
+
+    fn make_ready(&mut self, index: usize) {
+        let seq = match &self.tasks[index].node {
+            GradNode::Op(node) => node.get().seq,
+            GradNode::Leaf(_) => u64::MAX,
+        };
+        self.ready.push((seq, index));
+    }
+
+    fn add_grad(&mut self, index: usize, grad: Array) -> Result<(), Error> {
+        let slot = &mut self.tasks[index].grad;
+        *slot = Some(match slot.take() {
+            None => grad,
+            Some(sum) => zip("add", &sum, &grad, |a, b| a + b)?,
+        });
+        Ok(())
+    }
+
+    fn run_node(&mut self, index: usize) -> Result<(), Error> {
+        let node = self.tasks[index].node.clone();
+        let grad = match self.tasks[index].grad.take() {
+            Some(grad) => Some(self.run_hooks(&node, grad)?),
+            None => None,
+        };
+        if let Some(grad) = &grad {
+            self.capture(&node, grad);
+        }
+        match &node {
+            GradNode::Leaf(leaf) => {
+                if let (true, Some(grad)) = (self.accumulate, grad) {
+                    let leaf = leaf.get();
+                    let before = leaf.grad.take();
+                    let sum = before.map(|sum| zip("add", &sum, &grad, |a, b| a + b));
+                    leaf.grad.replace(Some(sum.transpose()?.unwrap_or(grad)));
+                }
+                Ok(())
+            }
+            GradNode::Op(op) => {
+                let op = op.get();
+                let grads = grad.map(|grad| op.run_backward(&grad)).transpose()?;
+                let mut grads = grads.unwrap_or_default();
+                for (input, edge) in op.edges.iter().enumerate() {
+                    let Some(edge) = edge else { continue };
+                    let target = self.task_of(&edge.node);
+                    if let Some(grad) = grads.get_mut(input).and_then(Option::take) {
+                        self.add_grad(target, grad)?;
+                    }
+                    self.tasks[target].users -= 1;
+                    if self.tasks[target].users == 0 {
+                        self.make_ready(target);
+                    }
+                }
+                if !self.keep_graph {
+                    op.release();
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The gradient after all hooks of the node, those added meanwhile too.
+    fn run_hooks(&self, node: &GradNode, mut grad: Array) -> Result<Array, Error> {
+        let mut last_id = 0;
+        while let Some((id, _, hook)) = node.with_base(|base| base.hooks.after(last_id)) {
+            last_id = id;
+            match hook.call(&Tensor::from_array(grad.clone(), None)) {
+                Ok(None) => {}
+                Ok(Some(replaced)) => grad = replaced.array().clone(),
+                Err(error) => {
+                    self.core.clear_res();
+                    return Err(error);
+                }
+            }
+        }
+        Ok(grad)
+    }
+
+    fn capture(&mut self, node: &GradNode, grad: &Array) {
+        for (wanted, slot) in self.capture.iter().zip(&mut self.captured) {
+            if wanted.node.same(node) {
+                *slot = Some(grad.clone());
+            }
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! The backward graph: nodes, hooks and their registry, and the engine.
+
+pub(crate) mod engine;
+pub(crate) mod graveyard;
+pub mod hook;
+pub(crate) mod node;

@@ -1,0 +1,85 @@
+//! What code on the real runtime could see go wrong. A panic here is a bug.
+
+use std::error::Error as StdError;
+
+use crate::tensor::Shape;
+
+/// An error that the modelled framework raises to its caller.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Operands whose shapes do not broadcast.
+    #[error("for '{op}', the shapes {left} and {right} do not broadcast")]
+    Broadcast {
+        /// The operator.
+        op: &'static str,
+        /// Shape of the first operand.
+        left: Shape,
+        /// Shape of the second operand.
+        right: Shape,
+    },
+    /// Matrices whose inner dimensions differ, or operands that are no matrices.
+    #[error("for 'matmul', {left} and {right} are no matrices with equal inner dimensions")]
+    Matmul {
+        /// Shape of the first operand.
+        left: Shape,
+        /// Shape of the second operand.
+        right: Shape,
+    },
+    /// Data whose length is not the product of the dimensions.
+    #[error("{values} values do not fill the shape {shape}")]
+    DataLength {
+        /// Values given.
+        values: usize,
+        /// Shape asked for.
+        shape: Shape,
+    },
+    /// More dimensions than the mock has.
+    #[error("a tensor of rank {rank} is not modelled (at most {max})", max = Shape::MAX_RANK)]
+    Rank {
+        /// Dimensions given.
+        rank: usize,
+    },
+    /// An output gradient whose shape is not the output's.
+    #[error("the output gradient should have the shape {expected}, but got {got}")]
+    SensShape {
+        /// Shape of the output.
+        expected: Shape,
+        /// Shape of the gradient given.
+        got: Shape,
+    },
+    /// A different number of output gradients than outputs.
+    #[error("{outputs} outputs need as many output gradients, but got {given}")]
+    SensCount {
+        /// Outputs of the function.
+        outputs: usize,
+        /// Gradients given.
+        given: usize,
+    },
+    /// A `grad_position` beyond the inputs.
+    #[error("grad_position {position} is out of range for {inputs} inputs")]
+    GradPosition {
+        /// The position asked for.
+        position: usize,
+        /// Inputs given.
+        inputs: usize,
+    },
+    /// A second backward through a graph that the first has released.
+    #[error("Try to backward the graph twice, Specify retain_graph=True, if you want call again")]
+    BackwardTwice,
+    /// A backward from a tensor that no gradient can reach.
+    #[error("The output tensor you provided doesn't requires grad and not have a grad_fn")]
+    NoGrad,
+    /// A final callback queued while no backward runs.
+    #[error("Final backward callback can only be installed during backward pass")]
+    CallbackOutsideBackward,
+    /// A hook that returned neither a Tensor nor None.
+    #[error("Tensor hook should be return Tensor, but get type: {type_name}.")]
+    HookReturn {
+        /// Name of the type that was returned.
+        type_name: String,
+    },
+    /// Caller code (a hook, a callback, a differentiated function) raised.
+    #[error("{0}")]
+    Raised(Box<dyn StdError + Send + Sync>),
+}

@@ -1,0 +1,105 @@
+//! Values in, values out: what the operators and their gradients compute.
+
+use std::rc::Rc;
+
+use crate::error::Error;
+use crate::runtime::Core;
+use crate::tensor::{Array, Shape};
+
+/// Elementwise `f(a, b)` with NumPy's broadcasting.
+pub(crate) fn zip(
+    op: &'static str,
+    a: &Array,
+    b: &Array,
+    f: impl Fn(f32, f32) -> f32,
+) -> Result<Array, Error> {
+    if a.shape == b.shape {
+        let values = a.values().zip(b.values()).map(|(x, y)| f(x, y));
+        return Ok(Array::new(a.core(), a.shape, values));
+    }
+    let shape = broadcast(a.shape, b.shape).ok_or(Error::Broadcast {
+        op,
+        left: a.shape,
+        right: b.shape,
+    })?;
+    let at = |i| f(a.at(source(i, shape, a.shape)), b.at(source(i, shape, b.shape)));
+    Ok(Array::new(a.core(), shape, (0..shape.size()).map(at)))
+}
+
+/// Elementwise `f(a)`.
+pub(crate) fn map(a: &Array, f: impl Fn(f32) -> f32) -> Array {
+    Array::new(a.core(), a.shape, a.values().map(f))
+}
+
+/// One value in every place.
+pub(crate) fn full(core: &Rc<Core>, shape: Shape, value: f32) -> Array {
+    Array::new(core, shape, (0..shape.size()).map(|_| value))
+}
+
+/// The sum of all values, a scalar.
+pub(crate) fn sum(a: &Array) -> Array {
+    Array::new(a.core(), Shape::scalar(), std::iter::once(a.values().sum()))
+}
+
+/// `[n, k] x [k, m]`, each operand transposed first where asked.
+pub(crate) fn matmul(a: &Array, a_t: bool, b: &Array, b_t: bool) -> Result<Array, Error> {
+    let mismatch = Error::Matmul {
+        left: a.shape,
+        right: b.shape,
+    };
+    let (&[a0, a1], &[b0, b1]) = (a.shape.dims(), b.shape.dims()) else {
+        return Err(mismatch);
+    };
+    let (n, k) = if a_t { (a1, a0) } else { (a0, a1) };
+    let (inner, m) = if b_t { (b1, b0) } else { (b0, b1) };
+    if k != inner {
+        return Err(mismatch);
+    }
+    let left = |i, l| a.at(if a_t { l * n + i } else { i * k + l });
+    let right = |l, j| b.at(if b_t { j * k + l } else { l * m + j });
+    let cell = |at: usize| (0..k).map(|l| left(at / m, l) * right(l, at % m)).sum();
+    Ok(Array::new(a.core(), Shape::new(&[n, m])?, (0..n * m).map(cell)))
+}
+
+/// Sums a gradient back to the shape that was broadcast to it.
+pub(crate) fn unbroadcast(grad: Array, shape: Shape) -> Array {
+    if grad.shape == shape {
+        return grad;
+    }
+    let mut sums = vec![0.0; shape.size()];
+    for (i, value) in grad.values().enumerate() {
+        sums[source(i, grad.shape, shape)] += value;
+    }
+    Array::new(grad.core(), shape, sums.into_iter())
+}
+
+/// The common shape of two operands, aligned at the last dimension.
+fn broadcast(a: Shape, b: Shape) -> Option<Shape> {
+    let rank = a.dims().len().max(b.dims().len());
+    let mut dims = [1; Shape::MAX_RANK];
+    for (back, dim) in dims[..rank].iter_mut().rev().enumerate() {
+        *dim = match (from_back(a, back), from_back(b, back)) {
+            (x, y) if x == y || y == 1 => x,
+            (1, y) => y,
+            _ => return None,
+        };
+    }
+    Shape::new(&dims[..rank]).ok()
+}
+
+fn from_back(shape: Shape, back: usize) -> usize {
+    shape.dims().iter().rev().nth(back).copied().unwrap_or(1)
+}
+
+/// Where value `index` of a broadcast result comes from in an operand.
+fn source(index: usize, result: Shape, operand: Shape) -> usize {
+    let (mut rest, mut at, mut stride) = (index, 0, 1);
+    for back in 0..result.dims().len() {
+        let dim = from_back(result, back);
+        let own = from_back(operand, back);
+        at += if own == 1 { 0 } else { (rest % dim) * stride };
+        rest /= dim.max(1);
+        stride *= own;
+    }
+    at
+}

@@ -1,0 +1,35 @@
+//! A mock of `MindSpore`'s `PyNative` runtime that models *lifetimes*: which
+//! object holds which host memory, and which event releases it.
+//!
+//! Values are real (f32, forward and backward), and every modelled object is a
+//! real heap block, so a modelled leak is a leak that the allocator sees.
+//! Everything hangs on a [`Runtime`]; there is no clock, I/O, randomness or
+//! global state.
+//!
+//! | module | what it models |
+//! |---|---|
+//! | [`census`] | who is alive, per kind, and which block sizes that makes |
+//! | `model` | the memory shapes of C++: `unordered_map`, shared and weak pointers |
+//! | [`tensor`], [`ops`] | tensors and the operators on them |
+//! | [`autograd`] | nodes, hooks and their registry, the backward engine |
+//! | [`policy`] | every defect as a value, with presets by release |
+//!
+//! Not modelled: the asynchronous queues between the Python thread and the
+//! kernels (a reading on the mock is always drained), dtypes other than f32,
+//! graph mode, higher-order gradients.
+
+pub mod autograd;
+pub mod census;
+mod error;
+mod kernels;
+mod model;
+pub mod ops;
+pub mod policy;
+mod runtime;
+pub mod tensor;
+
+pub use autograd::hook::TensorHookHandle;
+pub use error::Error;
+pub use policy::{Device, HookMap, HookRelease, Policies, Version};
+pub use runtime::{Runtime};
+pub use tensor::{Shape, Tensor};

@@ -1,0 +1,4 @@
+//! The memory shapes of the modelled C++.
+
+pub(crate) mod shared;
+pub(crate) mod unordered_map;
