@@ -1,0 +1,27 @@
+//! The scenarios: each a folder with its story (`README.md`), its single truth
+//! (`scenario.json`), its step on the mock (`mock.rs`) and its script for real
+//! `MindSpore`.
+//!
+//! | module | job |
+//! |---|---|
+//! | [`registry`] | the scenarios that are built in |
+//! | [`scenario`] | `scenario.json`, checked |
+//! | [`mock`] | the step's trait, and what a step is built from |
+//! | [`model`] | what a run must read, from the declared expectation |
+//! | [`runner`] | runs one arm and judges it |
+//! | [`real`] | judges what a real framework's processes wrote |
+
+mod census;
+mod error;
+pub mod mock;
+pub mod model;
+pub mod real;
+pub mod registry;
+pub mod runner;
+pub mod scenario;
+
+#[path = "../hook_handle/mock.rs"]
+mod hook_handle;
+
+pub use census::CensusCounters;
+pub use error::{Error, near};

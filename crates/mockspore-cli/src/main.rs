@@ -1,1 +1,41 @@
-fn main(){}
+//! The `mockspore` command.
+//!
+//! Exit codes, first that applies: 2 bad usage or input, 3 invalid
+//! measurement, 1 a verdict or model differs from the expectation, 0.
+
+mod args;
+mod child;
+mod commands;
+mod error;
+mod output;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Args, Command};
+use crate::error::Error;
+use crate::output::Outcome;
+
+#[cfg(not(feature = "system-alloc"))]
+#[global_allocator]
+static ALLOCATOR: jemallocator::Jemalloc = jemallocator::Jemalloc;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let outcome = match args.command {
+        Command::List(list) => commands::list::list(&list),
+        Command::Run(run) => commands::run::run(&run),
+        Command::Ab(ab) => commands::ab::ab(&ab),
+    };
+    match outcome {
+        Ok(Outcome::AsExpected) | Err(Error::ClosedStdout) => ExitCode::SUCCESS,
+        Ok(Outcome::Differs) => ExitCode::from(1),
+        Ok(Outcome::Invalid) => ExitCode::from(3),
+        Err(error) => {
+            eprintln!("mockspore: {error}");
+            ExitCode::from(error.exit_code())
+        }
+    }
+}

@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::runtime::Core;
 use crate::tensor::{Array, Shape};
 
-/// Elementwise `f(a, b)` with NumPy's broadcasting.
+/// Elementwise `f(a, b)` with `NumPy`'s broadcasting.
 pub(crate) fn zip(
     op: &'static str,
     a: &Array,
@@ -50,15 +50,16 @@ pub(crate) fn matmul(a: &Array, a_t: bool, b: &Array, b_t: bool) -> Result<Array
     let (&[a0, a1], &[b0, b1]) = (a.shape.dims(), b.shape.dims()) else {
         return Err(mismatch);
     };
-    let (n, k) = if a_t { (a1, a0) } else { (a0, a1) };
-    let (inner, m) = if b_t { (b1, b0) } else { (b0, b1) };
-    if k != inner {
+    let (rows, inner) = if a_t { (a1, a0) } else { (a0, a1) };
+    let (b_inner, columns) = if b_t { (b1, b0) } else { (b0, b1) };
+    if inner != b_inner {
         return Err(mismatch);
     }
-    let left = |i, l| a.at(if a_t { l * n + i } else { i * k + l });
-    let right = |l, j| b.at(if b_t { j * k + l } else { l * m + j });
-    let cell = |at: usize| (0..k).map(|l| left(at / m, l) * right(l, at % m)).sum();
-    Ok(Array::new(a.core(), Shape::new(&[n, m])?, (0..n * m).map(cell)))
+    let left = |row, at| a.at(if a_t { at * rows + row } else { row * inner + at });
+    let right = |at, column| b.at(if b_t { column * inner + at } else { at * columns + column });
+    let dot = |row, column| (0..inner).map(|at| left(row, at) * right(at, column)).sum();
+    let values = (0..rows * columns).map(|at| dot(at / columns, at % columns));
+    Ok(Array::new(a.core(), Shape::new(&[rows, columns])?, values))
 }
 
 /// Sums a gradient back to the shape that was broadcast to it.

@@ -9,7 +9,7 @@
 //! | module | what it models |
 //! |---|---|
 //! | [`census`] | who is alive, per kind, and which block sizes that makes |
-//! | `model` | the memory shapes of C++: `unordered_map`, shared and weak pointers |
+//! | [`model`] | the memory shapes of C++: `unordered_map`, shared and weak pointers |
 //! | [`tensor`], [`ops`] | tensors and the operators on them |
 //! | [`autograd`] | nodes, hooks and their registry, the backward engine |
 //! | [`policy`] | every defect as a value, with presets by release |
@@ -22,7 +22,7 @@ pub mod autograd;
 pub mod census;
 mod error;
 mod kernels;
-mod model;
+pub mod model;
 pub mod ops;
 pub mod policy;
 mod runtime;

@@ -2,3 +2,5 @@
 
 pub(crate) mod shared;
 pub(crate) mod unordered_map;
+
+pub use unordered_map::bucket_count;

@@ -150,6 +150,16 @@ impl<V> UnorderedMap<V> {
     }
 }
 
+/// Buckets of a map that has held at most `entries` at once and was filled by
+/// single inserts; 0 before the first.
+pub fn bucket_count(entries: u64) -> u64 {
+    let mut buckets = 0;
+    while buckets < entries as usize {
+        buckets = next_bucket_count(buckets);
+    }
+    buckets as u64
+}
+
 /// The bucket count that follows `current`.
 fn next_bucket_count(current: usize) -> usize {
     PRIMES
@@ -174,6 +184,7 @@ mod tests {
         for key in 1..=20_754 {
             let before = map.buckets.len();
             map.insert(&census, key, [0; 2]);
+            assert_eq!(map.buckets.len() as u64, bucket_count(key));
             if map.buckets.len() != before {
                 seen.push((key, map.buckets.len()));
             }

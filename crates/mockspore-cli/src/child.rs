@@ -1,0 +1,86 @@
+//! One process of a real framework: started, watched, read.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use mockspore_growth::report::{self, Row};
+
+use crate::error::Error;
+
+/// How often a running process is looked at.
+const POLL: Duration = Duration::from_millis(50);
+/// Lines of a failed process's stderr that are shown.
+const TAIL: usize = 12;
+/// A script's own exit code for input that it cannot use.
+const BAD_INPUT: i32 = 2;
+
+/// A script to run once.
+#[derive(Debug)]
+pub(crate) struct Script<'a> {
+    pub(crate) python: &'a Path,
+    pub(crate) path: &'a Path,
+    pub(crate) args: Vec<String>,
+    pub(crate) timeout: Duration,
+}
+
+impl Script<'_> {
+    /// Runs it with its files in `dir` and returns the rows it wrote.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if the interpreter or its framework is not there,
+    /// [`Error::Invalid`] if the process crashes, hangs or writes bad rows.
+    pub(crate) fn run(&self, dir: &Path) -> Result<Vec<Row>, Error> {
+        let out = dir.join("rows.jsonl");
+        let stderr = dir.join("stderr.txt");
+        let log = |path: &PathBuf| File::create(path).map_err(Error::file(path));
+        let mut child = Command::new(self.python)
+            .arg(self.path)
+            .args(&self.args)
+            .arg("--out")
+            .arg(&out)
+            .stdin(Stdio::null())
+            .stdout(Stdio::from(log(&dir.join("stdout.txt"))?))
+            .stderr(Stdio::from(log(&stderr)?))
+            .spawn()
+            .map_err(|error| {
+                let python = self.python.display();
+                Error::Usage(format!("cannot start '{python}': {error}; --python names an interpreter"))
+            })?;
+        let started = Instant::now();
+        let status = loop {
+            if let Some(status) = child.try_wait().map_err(Error::file(self.path))? {
+                break status;
+            }
+            if started.elapsed() > self.timeout {
+                // A process that has just ended cannot be killed, which is fine.
+                let _ = child.kill();
+                let _ = child.wait();
+                let limit = self.timeout.as_secs();
+                return Err(Error::Invalid(format!("{} hung: no end after {limit} s", self.name())));
+            }
+            sleep(POLL);
+        };
+        if !status.success() {
+            return Err(self.failure(status, &stderr));
+        }
+        report::read(&out).map_err(|error| Error::Invalid(error.to_string()))
+    }
+
+    fn failure(&self, status: ExitStatus, stderr: &Path) -> Error {
+        let text = fs::read_to_string(stderr).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        let tail = lines[lines.len().saturating_sub(TAIL)..].join("\n");
+        if status.code() == Some(BAD_INPUT) {
+            return Error::Usage(tail);
+        }
+        Error::Invalid(format!("{} failed ({status}):\n{tail}", self.name()))
+    }
+
+    fn name(&self) -> String {
+        let script = self.path.file_name().unwrap_or_default().to_string_lossy();
+        format!("{script} {}", self.args.join(" "))
+    }
+}

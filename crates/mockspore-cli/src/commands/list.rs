@@ -1,0 +1,30 @@
+//! `mockspore list`.
+
+use std::fmt::Write;
+
+use crate::args::List;
+use crate::commands::scenarios;
+use crate::error::Error;
+use crate::output::{Outcome, print};
+
+/// Prints the scenarios with their knobs and arms.
+pub(crate) fn list(args: &List) -> Result<Outcome, Error> {
+    let mut text = String::new();
+    for (_, scenario) in scenarios(&[], args.source.scenarios.as_deref())? {
+        let mut line = |args: std::fmt::Arguments<'_>| {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "{args}");
+        };
+        line(format_args!("{}: {}", scenario.name, scenario.title));
+        for (name, knob) in &scenario.knobs {
+            let about = knob.get("about").and_then(serde_json::Value::as_str).unwrap_or_default();
+            let default = knob.get("default").map_or_else(String::new, ToString::to_string);
+            line(format_args!("  knob {name} = {default}: {about}"));
+        }
+        for arm in &scenario.arms {
+            line(format_args!("  arm {} ({}): {}", arm.name, arm.role.name(), arm.about));
+        }
+    }
+    print(&text)?;
+    Ok(Outcome::AsExpected)
+}

@@ -1,0 +1,153 @@
+//! `mockspore run`: the mock alone.
+
+use indicatif::{ProgressBar, ProgressStyle};
+use mockspore::{Policies, Version};
+use mockspore_growth::probe::jemalloc::Heap;
+use mockspore_growth::probe::{malloc, process};
+use mockspore_growth::report::Row;
+use repros::registry::Entry;
+use repros::runner::{self, Request};
+use repros::scenario::{Arm, Scenario};
+use serde_json::{Map, Value};
+
+use crate::args::{Format, Run};
+use crate::commands::scenarios;
+use crate::error::Error;
+use crate::output::{self, Outcome, print};
+use crate::table;
+
+/// Runs the arms asked for and prints what was judged.
+pub(crate) fn run(args: &Run) -> Result<Outcome, Error> {
+    let common = &args.common;
+    let mut planned = Vec::new();
+    for (entry, scenario) in scenarios(&common.names, common.source.scenarios.as_deref())? {
+        let arms = plan(args, &scenario)?;
+        planned.push((entry, scenario, arms));
+    }
+    let progress = progress(planned.iter().map(|(_, _, arms)| arms.len()).sum());
+    let mut all = Vec::new();
+    for (entry, scenario, arms) in &planned {
+        let mut rows = Vec::new();
+        for (arm, request) in arms {
+            progress.set_message(format!("{}/{}", scenario.name, request.name));
+            rows.extend(run_arm(*entry, scenario, arm, request, args.probe)?);
+            progress.inc(1);
+        }
+        if let Some(dir) = &common.out {
+            output::save(dir, &scenario.name, &rows)?;
+        }
+        match common.format {
+            Format::Json => print(&output::lines(&rows)?)?,
+            Format::Table => print(&table::run(scenario, &rows))?,
+        }
+        all.extend(rows);
+    }
+    progress.finish_and_clear();
+    eprint!("{}", table::complaints(&all));
+    Ok(Outcome::of(&all))
+}
+
+/// A bar on stderr, drawn only where a person looks.
+pub(super) fn progress(length: usize) -> ProgressBar {
+    let style = ProgressStyle::with_template("[{pos}/{len}] {msg} {elapsed}");
+    let bar = ProgressBar::new(length as u64);
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar
+}
+
+/// The arms to run, each with the declared arm whose expectation it must meet.
+fn plan(args: &Run, scenario: &Scenario) -> Result<Vec<(Arm, Request)>, Error> {
+    let common = &args.common;
+    let mut requests = Vec::new();
+    if let Some(version) = &args.as_version {
+        requests.push(as_version(scenario, version, &common.set)?);
+    } else {
+        for arm in chosen(scenario, &common.arms)? {
+            let request = Request::arm(scenario, &arm, &common.set)?;
+            requests.push((arm, request));
+        }
+    }
+    for (_, request) in &mut requests {
+        request.seed = common.seed;
+        request.steps = args.steps.unwrap_or(request.steps);
+    }
+    Ok(requests)
+}
+
+/// The named arms, or all.
+pub(super) fn chosen(scenario: &Scenario, names: &[String]) -> Result<Vec<Arm>, Error> {
+    if names.is_empty() {
+        return Ok(scenario.arms.clone());
+    }
+    let found = names.iter().map(|name| scenario.arm(name).cloned());
+    Ok(found.collect::<Result<_, _>>()?)
+}
+
+/// One arm with every policy of a preset and the scenario's default knobs.
+fn as_version(
+    scenario: &Scenario,
+    version: &str,
+    set: &[(String, String)],
+) -> Result<(Arm, Request), Error> {
+    let policies = match Version::ALL.into_iter().find(|known| known.number() == version) {
+        Some(known) => Policies::mindspore(known),
+        None if version == "fixed" => Policies::fixed(),
+        None => {
+            let known = Version::ALL.map(Version::number).into_iter().chain(["fixed"]);
+            let names: Vec<&str> = known.collect();
+            let hint = match repros::near(version, names.iter().copied()) {
+                Some(near) => format!("did you mean '{near}'?"),
+                None => format!("there are: {}", names.join(", ")),
+            };
+            return Err(Error::Usage(format!("unknown version '{version}': {hint}")));
+        }
+    };
+    let like = scenario.releases.get(version).ok_or_else(|| {
+        Error::Usage(format!("scenario '{}' declares nothing for '{version}'", scenario.name))
+    })?;
+    let mut arm = scenario.arm(like)?.clone();
+    arm.knobs.clear();
+    let mut request = Request::arm(scenario, &arm, set)?;
+    request.name = format!("mindspore-{version}");
+    version.clone_into(&mut request.version);
+    request.policies = policies;
+    Ok((arm, request))
+}
+
+/// Runs one arm on the mock.
+pub(super) fn run_arm(
+    entry: Entry,
+    scenario: &Scenario,
+    arm: &Arm,
+    request: &Request,
+    probe: bool,
+) -> Result<Vec<Row>, Error> {
+    let heap = || {
+        // Without jemalloc the byte metrics are absent, not 0.
+        let opened = (!cfg!(feature = "system-alloc")).then(Heap::open);
+        opened.transpose().map_err(repros::Error::from)
+    };
+    let observer = if probe { heap()? } else { None };
+    let mut observe = |_| {
+        let metrics = probe.then(|| observation(observer.as_ref()));
+        metrics.transpose().map_err(repros::Error::from)
+    };
+    Ok(runner::run(entry, scenario, arm, request, heap()?, &mut observe)?)
+}
+
+/// What `--probe` adds: second opinions that differ from run to run.
+fn observation(heap: Option<&Heap>) -> Result<Map<String, Value>, mockspore_growth::Error> {
+    let mut metrics = Map::new();
+    let mut put = |name: &str, value: u64| metrics.insert(name.to_owned(), value.into());
+    if let Some(heap) = heap {
+        let stats = heap.stats()?;
+        put("heap.allocated", stats.allocated);
+        put("heap.active", stats.active);
+        put("heap.resident", stats.resident);
+    }
+    let memory = process::own()?;
+    put("proc.anon", memory.anon);
+    put("proc.rss", memory.rss);
+    put("libc.malloc_inuse", malloc::in_use()?);
+    Ok(metrics)
+}

@@ -1,0 +1,167 @@
+//! Tables for people.
+
+use comfy_table::{CellAlignment, Table, presets};
+use mockspore_growth::protocol::{THREAD_NET, UNATTRIBUTED};
+use mockspore_growth::report::{Compare, Row, Run, VerdictRow};
+use mockspore_growth::{Slope, Verdict};
+use repros::scenario::Scenario;
+
+fn table(header: &[&str], left: usize) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN).set_header(header);
+    for column in table.column_iter_mut().skip(left) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+/// One line per arm of a run on the mock.
+pub(crate) fn run(scenario: &Scenario, rows: &[Row]) -> String {
+    let header = [
+        "arm", "role", "verdict", "objects/call", "bytes/call", "array bytes/call", "unattributed",
+        "model", "as expected",
+    ];
+    let mut table = table(&header, 3);
+    for arm in arms(rows) {
+        let net = arm.verdict(THREAD_NET);
+        let per_call = net.and_then(|row| row.per_call);
+        let figure = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| format!("{v:.3}"));
+        let unattributed = arm.verdict(UNATTRIBUTED).and_then(|row| row.slope_per_step);
+        table.add_row([
+            arm.run.arm.clone(),
+            arm.run.role.clone(),
+            net.map_or_else(|| "-".to_owned(), |row| verdict(row.verdict)),
+            figure(per_call.map(|p| p.objects)),
+            figure(per_call.map(|p| p.bytes)),
+            figure(per_call.map(|p| p.array_bytes)),
+            unattributed.map_or_else(|| "-".to_owned(), |slope| slope.value.to_string()),
+            yes(arm.verdicts.iter().all(|row| row.model_matches == Some(true))),
+            yes(arm.verdicts.iter().all(|row| row.as_expected)),
+        ]);
+    }
+    let steps = arms(rows).first().map_or(0, |arm| arm.run.steps);
+    format!("{}: {} ({steps} steps)\n{table}\n", scenario.name, scenario.title)
+}
+
+/// What went against the expectation, a line each.
+pub(crate) fn complaints(rows: &[Row]) -> String {
+    let mut text = String::new();
+    for row in rows {
+        match row {
+            Row::Verdict(row) if !row.as_expected => {
+                text += &format!(
+                    "{}/{} {}: {} (expected {}), model matches: {}, {}\n",
+                    row.scenario,
+                    row.arm,
+                    row.metric,
+                    verdict(row.verdict),
+                    verdict(row.expected),
+                    row.model_matches.is_none_or(|matches| matches),
+                    serde_json::Value::from(row.evidence.clone()),
+                );
+            }
+            Row::Compare(row) if !row.as_expected => {
+                text += &format!(
+                    "{}/{} {} on {}: {} (expected {}), {}\n",
+                    row.scenario,
+                    row.arm,
+                    row.metric,
+                    row.backend,
+                    verdict(row.verdict),
+                    verdict(row.expected),
+                    serde_json::Value::from(row.evidence.clone()),
+                );
+            }
+            _ => {}
+        }
+    }
+    text
+}
+
+/// Mock and real side by side, with the reported figures.
+pub(crate) fn ab(scenario: &Scenario, rows: &[Row], compared: &[Compare]) -> String {
+    let header = [
+        "arm", "role", "mock", "real", "mock objects/call", "mock B/call", "real B/call", "95 % interval",
+        "reported", "as expected",
+    ];
+    let mut table = table(&header, 4);
+    for arm in arms(rows) {
+        let net = arm.verdict(THREAD_NET);
+        let per_call = net.and_then(|row| row.per_call);
+        let real = compared.iter().find(|row| row.arm == arm.run.arm);
+        let slope = real.and_then(|row| row.difference_per_call);
+        let dash = || "-".to_owned();
+        let reported = scenario.reported.iter().filter(|figure| figure.arm == arm.run.arm);
+        let reported: Vec<String> = reported.map(|figure| format!("{} {}", figure.value, figure.unit)).collect();
+        table.add_row([
+            arm.run.arm.clone(),
+            arm.run.role.clone(),
+            net.map_or_else(dash, |row| verdict(row.verdict)),
+            real.map_or_else(dash, |row| verdict(row.verdict)),
+            per_call.map_or_else(dash, |p| format!("{:.3}", p.objects)),
+            per_call.map_or_else(dash, |p| format!("{:.1}", p.bytes + p.array_bytes)),
+            slope.map_or_else(dash, |slope| format!("{:.1}", slope.value)),
+            slope.map_or_else(dash, interval),
+            if reported.is_empty() { dash() } else { reported.join(", ") },
+            yes(arm.verdicts.iter().all(|row| row.as_expected) && real.is_none_or(|row| row.as_expected)),
+        ]);
+    }
+    let mut text = format!("{}: {}\n", scenario.name, scenario.title);
+    if let Some(first) = compared.first() {
+        text += &format!(
+            "mock against {} {} on {}, {} compared with arm '{}'\n",
+            first.backend, first.version, first.device, first.metric, first.control
+        );
+    }
+    format!("{text}{table}\n")
+}
+
+/// A verdict as results spell it.
+pub(crate) fn verdict(verdict: Verdict) -> String {
+    let name = match verdict {
+        Verdict::Growth => "GROWTH",
+        Verdict::Plateau => "PLATEAU",
+        Verdict::Inconclusive => "INCONCLUSIVE",
+        Verdict::Invalid => "INVALID",
+    };
+    name.to_owned()
+}
+
+/// A slope's interval.
+pub(crate) fn interval(slope: Slope) -> String {
+    format!("[{:.1}, {:.1}]", slope.lo, slope.hi)
+}
+
+fn yes(value: bool) -> String {
+    if value { "yes" } else { "NO" }.to_owned()
+}
+
+struct ArmRows<'a> {
+    run: &'a Run,
+    verdicts: Vec<&'a VerdictRow>,
+}
+
+impl<'a> ArmRows<'a> {
+    fn verdict(&self, metric: &str) -> Option<&'a VerdictRow> {
+        self.verdicts.iter().copied().find(|row| row.metric == metric)
+    }
+}
+
+fn arms(rows: &[Row]) -> Vec<ArmRows<'_>> {
+    let mut arms: Vec<ArmRows<'_>> = Vec::new();
+    for row in rows {
+        match row {
+            Row::Run(run) if run.backend == "mockspore" => arms.push(ArmRows {
+                run,
+                verdicts: Vec::new(),
+            }),
+            Row::Verdict(verdict) => {
+                if let Some(arm) = arms.last_mut() {
+                    arm.verdicts.push(verdict);
+                }
+            }
+            _ => {}
+        }
+    }
+    arms
+}

@@ -1,0 +1,86 @@
+//! Exact counters: no statistics, the data decide.
+
+use std::ops::Range;
+
+use crate::judge::{Judgement, Shape, Slope, Verdict};
+use crate::series::Series;
+
+/// Readings below which the last half shows nothing: two a quarter.
+const MIN_READINGS: usize = 8;
+/// Late slope over early slope below which growth counts as slowing.
+const SLOWING: f64 = 0.5;
+
+/// Judges a series of exact values.
+///
+/// The floors (smallest readings) of the four quarters of the run decide:
+/// GROWTH if they rise through the whole last half, PLATEAU if the last
+/// quarter does not rise above the third, INCONCLUSIVE if only the last
+/// quarter rose, or if the run is too short.
+/// A declared cap that the run does not cover (`cap_uncovered`) is
+/// INCONCLUSIVE whatever the readings do.
+pub fn exact(series: &Series, cap_uncovered: Option<&str>) -> Judgement {
+    let values = series.values();
+    let n = values.len();
+    let enough = n >= MIN_READINGS;
+    let [_, q2, q3, q4] = [0, 1, 2, 3].map(|quarter| floor(values, quarter * n / 4..(quarter + 1) * n / 4));
+    let verdict = match (q3.total_cmp(&q2).is_gt(), q4.total_cmp(&q3).is_gt()) {
+        _ if cap_uncovered.is_some() || !enough => Verdict::Inconclusive,
+        (true, true) => Verdict::Growth,
+        (false, true) => Verdict::Inconclusive,
+        (_, false) => Verdict::Plateau,
+    };
+    let mut judgement = Judgement::new(verdict).with("readings", n);
+    if enough {
+        judgement = judgement.with("quarter_floors", vec![q2, q3, q4]);
+    } else {
+        judgement = judgement.with("needed", MIN_READINGS);
+    }
+    if let Some(why) = cap_uncovered {
+        judgement = judgement.with("cap", why);
+    }
+    judgement.shape = enough.then(|| shape(values));
+    judgement.slope = slope(series);
+    if verdict == Verdict::Plateau {
+        judgement.bound = values.iter().copied().max_by(f64::total_cmp);
+    }
+    judgement
+}
+
+fn floor(values: &[f64], range: Range<usize>) -> f64 {
+    let smallest = values[range].iter().copied().min_by(f64::total_cmp);
+    smallest.unwrap_or(f64::NAN)
+}
+
+/// The slope over the last half, between the smallest and the largest one of
+/// two neighbouring readings.
+fn slope(series: &Series) -> Option<Slope> {
+    let half = &series.values()[series.len() / 2..];
+    let interval = series.interval();
+    let steps = half.windows(2).map(|pair| (pair[1] - pair[0]) / interval);
+    let lo = steps.clone().min_by(f64::total_cmp)?;
+    let hi = steps.max_by(f64::total_cmp)?;
+    let value = (half[half.len() - 1] - half[0]) / ((half.len() - 1) as f64 * interval);
+    Some(Slope { value, lo, hi })
+}
+
+fn shape(values: &[f64]) -> Shape {
+    let moves: Vec<f64> = values.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let rises = moves.iter().filter(|&&step| step > 0.0).count();
+    let (early, late) = moves.split_at(moves.len() / 2);
+    let sum = |moves: &[f64]| moves.iter().sum::<f64>();
+    if moves.iter().any(|&step| step < 0.0) {
+        Shape::SawTooth
+    } else if rises == 0 {
+        Shape::Flat
+    } else if sum(late) == 0.0 {
+        Shape::WarmUp
+    } else if rises == 1 {
+        Shape::OneJump
+    } else if sum(late) / (late.len() as f64) < SLOWING * sum(early) / early.len() as f64 {
+        Shape::Decelerating
+    } else if rises == moves.len() {
+        Shape::Linear
+    } else {
+        Shape::Ratchet
+    }
+}

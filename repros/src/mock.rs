@@ -1,0 +1,60 @@
+//! What a scenario's step on the mock is, and what it is built from.
+
+use std::cell::RefCell;
+
+use mockspore::{Error, Runtime, Tensor};
+use rand::rngs::ChaCha8Rng;
+use rand::{RngExt, SeedableRng};
+
+use crate::scenario::Knobs;
+
+/// One arm of a scenario, ready to run.
+pub trait Mock {
+    /// Runs one step.
+    ///
+    /// # Errors
+    /// What the runtime raises; no step of a built-in scenario does.
+    fn step(&mut self) -> Result<(), Error>;
+}
+
+/// What an arm is built from.
+#[derive(Debug)]
+pub struct Setting<'a> {
+    /// The runtime, with the arm's policies.
+    pub runtime: &'a Runtime,
+    knobs: &'a Knobs,
+    random: RefCell<ChaCha8Rng>,
+}
+
+impl<'a> Setting<'a> {
+    /// A setting whose tensors are drawn from `seed`.
+    pub fn new(runtime: &'a Runtime, knobs: &'a Knobs, seed: u64) -> Self {
+        let random = RefCell::new(ChaCha8Rng::seed_from_u64(seed));
+        Self {
+            runtime,
+            knobs,
+            random,
+        }
+    }
+
+    /// The value of an integer knob, 0 if there is none (the file is checked).
+    pub fn integer(&self, name: &str) -> u64 {
+        self.knobs.integer(name).unwrap_or_default()
+    }
+
+    /// The value of a choice knob, empty if there is none.
+    pub fn choice(&self, name: &str) -> &str {
+        self.knobs.choice(name).unwrap_or_default()
+    }
+
+    /// A tensor of values in [0.5, 1.5).
+    ///
+    /// # Errors
+    /// If `dims` are too many.
+    pub fn random_tensor(&self, dims: &[usize]) -> Result<Tensor, Error> {
+        let mut random = self.random.borrow_mut();
+        let size = dims.iter().product();
+        let values: Vec<f32> = (0..size).map(|_| random.random_range(0.5..1.5)).collect();
+        self.runtime.tensor(&values, dims)
+    }
+}

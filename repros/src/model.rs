@@ -1,0 +1,68 @@
+//! What a run on the mock must read, computed from the declared expectation.
+//!
+//! Independent of the runtime's own counting: objects follow from the arm's
+//! declaration, bytes from `nallocx` of the declared block sizes.
+
+use mockspore::model::bucket_count;
+use mockspore_growth::probe::jemalloc::nallocx;
+
+use crate::scenario::{Arm, Growth, Scenario};
+
+/// The declared model of one arm at a given number of calls per step.
+#[derive(Debug)]
+pub struct Model<'a> {
+    scenario: &'a Scenario,
+    arm: &'a Arm,
+    calls: u64,
+}
+
+impl<'a> Model<'a> {
+    /// The model of `arm` with `calls` calls in each step.
+    pub fn new(scenario: &'a Scenario, arm: &'a Arm, calls: u64) -> Self {
+        Self {
+            scenario,
+            arm,
+            calls,
+        }
+    }
+
+    /// Live objects of `kind` after `step` steps.
+    pub fn objects(&self, kind: &str, step: u64) -> u64 {
+        self.held(kind) + self.kept(kind) * step
+    }
+
+    /// Whether `kind` grows.
+    pub fn grows(&self, kind: &str) -> bool {
+        self.kept(kind) > 0
+    }
+
+    /// Bytes that the allocator spends on kept blocks of fixed size.
+    pub fn block_bytes(&self, step: u64) -> u64 {
+        let sizes = self.scenario.block_bytes.iter();
+        sizes.map(|(kind, &size)| nallocx(size as usize) * self.kept(kind) * step).sum()
+    }
+
+    /// Bytes that the allocator spends on the array.
+    pub fn array_bytes(&self, step: u64) -> u64 {
+        let Some(array) = &self.scenario.array else {
+            return 0;
+        };
+        let peak = self.kept(&array.of) * step + self.arm.mock.peak_per_call * self.calls;
+        let slots = match array.growth {
+            Growth::LibstdcxxUnorderedMap => bucket_count(peak),
+        };
+        nallocx((slots * array.slot_bytes) as usize)
+    }
+
+    fn held(&self, kind: &str) -> u64 {
+        self.scenario.held.get(kind).copied().unwrap_or_default()
+    }
+
+    /// Objects that one step keeps.
+    fn kept(&self, kind: &str) -> u64 {
+        let mock = &self.arm.mock;
+        let of = |kept: &std::collections::BTreeMap<String, u64>| kept.get(kind).copied();
+        self.calls * of(&mock.keeps_per_call).unwrap_or_default()
+            + of(&mock.keeps_per_step).unwrap_or_default()
+    }
+}

@@ -1,0 +1,158 @@
+//! Judges what the processes of a real framework wrote.
+
+use std::collections::BTreeMap;
+
+use mockspore_growth::compare::difference;
+use mockspore_growth::report::{Compare, Row, Run};
+use mockspore_growth::{Error as GrowthError, Series, Verdict};
+use serde_json::Map;
+
+use crate::error::Error;
+use crate::scenario::{Arm, RealExpectation, Scenario};
+
+/// The readings of one process: one arm in one round.
+#[derive(Debug)]
+pub struct Process {
+    /// What ran.
+    pub run: Run,
+    series: BTreeMap<String, Series>,
+    calls_per_step: u64,
+}
+
+impl Process {
+    /// Collects the rows that one process wrote.
+    ///
+    /// # Errors
+    /// [`Error::Measurement`] if rows are missing or lie on no regular grid.
+    pub fn new(scenario: &Scenario, rows: Vec<Row>) -> Result<Self, Error> {
+        let mut run = None;
+        let mut readings: BTreeMap<String, (Vec<u64>, Vec<f64>)> = BTreeMap::new();
+        for row in rows {
+            match row {
+                Row::Run(row) => run = Some(row),
+                Row::Sample(sample) => {
+                    for (metric, value) in sample.metrics {
+                        let (steps, values) = readings.entry(metric).or_default();
+                        steps.push(sample.step);
+                        values.push(value.as_f64().unwrap_or(f64::NAN));
+                    }
+                }
+                _ => {}
+            }
+        }
+        let broken = |why: &str| GrowthError::BrokenGrid(why.to_owned());
+        let run = run.ok_or_else(|| broken("the process wrote no run row"))?;
+        let calls_per_step = run.knobs.get(&scenario.calls_per_step).and_then(serde_json::Value::as_u64);
+        let calls_per_step = calls_per_step.ok_or_else(|| broken("the run row lacks the calls per step"))?;
+        let series = readings.into_iter().map(|(metric, (steps, values))| {
+            Ok((metric.clone(), Series::new(metric, steps, values)?))
+        });
+        Ok(Self {
+            run,
+            series: series.collect::<Result<_, GrowthError>>()?,
+            calls_per_step,
+        })
+    }
+
+    /// Growth of a metric per call over the whole run.
+    ///
+    /// # Errors
+    /// [`Error::Measurement`] if the metric is missing.
+    pub fn per_call(&self, metric: &str) -> Result<f64, Error> {
+        let slope = self.series(metric)?.mean_slope();
+        slope
+            .map(|slope| slope / self.calls_per_step as f64)
+            .ok_or_else(|| GrowthError::BrokenGrid(format!("{metric}: fewer than 2 readings")).into())
+    }
+
+    /// Growth of a metric per call in each window between two readings.
+    ///
+    /// # Errors
+    /// [`Error::Measurement`] if the metric is missing.
+    pub fn per_call_by_window(&self, metric: &str) -> Result<Vec<f64>, Error> {
+        let series = self.series(metric)?;
+        let calls = series.interval() * self.calls_per_step as f64;
+        let windows = series.values().windows(2);
+        Ok(windows.map(|pair| (pair[1] - pair[0]) / calls).collect())
+    }
+
+    fn series(&self, metric: &str) -> Result<&Series, Error> {
+        let found = self.series.get(metric);
+        found.ok_or_else(|| GrowthError::BrokenGrid(format!("{metric} was not read")).into())
+    }
+}
+
+/// Compares an arm with its control on the scenario's metric: round by round,
+/// or window by window where there is but one round.
+///
+/// # Errors
+/// [`Error::Measurement`] if readings are missing.
+pub fn compare(
+    scenario: &Scenario,
+    arm: &Arm,
+    expectation: &RealExpectation,
+    processes: &[Process],
+    controls: Option<&[Process]>,
+) -> Result<Compare, Error> {
+    let metric = &*scenario.real.metric;
+    let tolerance = scenario.real.tolerance_bytes_per_call;
+    let by_round = processes.len() > 1;
+    let figures = |all: &[Process]| -> Result<Vec<f64>, Error> {
+        match all {
+            many if by_round => many.iter().map(|process| process.per_call(metric)).collect(),
+            [only, ..] => only.per_call_by_window(metric),
+            [] => Ok(Vec::new()),
+        }
+    };
+    let missing = || GrowthError::BrokenGrid(format!("{}: fewer than 2 readings", arm.name));
+    let own = figures(processes)?;
+    // The control itself is compared with no growth at all.
+    let control = controls.map_or_else(|| Ok(vec![0.0; own.len()]), figures)?;
+    let found = difference(&own, &control, tolerance).ok_or_else(missing)?;
+    let slope = found.per_call;
+    let [low, high] = expectation.bytes_per_call;
+    let in_range = (low..=high).contains(&slope.value);
+    // One round cannot narrow an interval over windows that a rehash widens.
+    let narrow = !by_round || slope.hi - slope.lo < scenario.real.max_interval_bytes_per_call;
+    let mut evidence = Map::new();
+    let pairs = if by_round { "rounds" } else { "windows" };
+    evidence.insert("paired_by".to_owned(), pairs.into());
+    evidence.insert("expected_range".to_owned(), vec![low, high].into());
+    evidence.insert("in_range".to_owned(), in_range.into());
+    evidence.insert("narrow_enough".to_owned(), narrow.into());
+    let run = processes.first().map(|process| process.run.clone()).ok_or_else(missing)?;
+    Ok(Compare {
+        scenario: scenario.name.clone(),
+        arm: arm.name.clone(),
+        control: scenario.real.control.clone(),
+        backend: run.backend,
+        version: run.version,
+        device: run.device,
+        metric: metric.to_owned(),
+        difference_per_call: Some(slope),
+        verdict: found.verdict,
+        expected: expectation.verdict,
+        as_expected: in_range && narrow && found.verdict == expectation.verdict,
+        evidence,
+    })
+}
+
+/// The row of an arm whose measurement is unusable.
+pub fn invalid(scenario: &Scenario, arm: &Arm, backend: &str, device: &str, why: &str) -> Compare {
+    let mut evidence = Map::new();
+    evidence.insert("why".to_owned(), why.into());
+    Compare {
+        scenario: scenario.name.clone(),
+        arm: arm.name.clone(),
+        control: scenario.real.control.clone(),
+        backend: backend.to_owned(),
+        version: String::new(),
+        device: device.to_owned(),
+        metric: scenario.real.metric.clone(),
+        difference_per_call: None,
+        verdict: Verdict::Invalid,
+        expected: arm.real.as_ref().map_or(Verdict::Invalid, |real| real.verdict),
+        as_expected: false,
+        evidence,
+    }
+}

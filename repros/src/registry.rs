@@ -1,0 +1,58 @@
+//! The built-in scenarios.
+
+use std::fs;
+use std::path::Path;
+
+use crate::error::Error;
+use crate::hook_handle;
+use crate::mock::{Mock, Setting};
+use crate::scenario::Scenario;
+
+type Build = fn(&Setting<'_>) -> Result<Box<dyn Mock>, mockspore::Error>;
+
+/// A scenario that can run on the mock.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry {
+    /// The one name: of folder, module, script, file and report.
+    pub name: &'static str,
+    json: &'static str,
+    pub(crate) build: Build,
+}
+
+/// All scenarios, in the order they are listed and run.
+pub const REGISTRY: [Entry; 1] = [Entry {
+    name: "hook_handle",
+    json: include_str!("../hook_handle/scenario.json"),
+    build: hook_handle::build,
+}];
+
+impl Entry {
+    /// The entry of `name`.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`] with the near match.
+    pub fn find(name: &str) -> Result<Self, Error> {
+        let found = REGISTRY.into_iter().find(|entry| entry.name == name);
+        found.ok_or_else(|| Error::unknown("scenario", name, REGISTRY.map(|entry| entry.name)))
+    }
+
+    /// Its `scenario.json`: the built-in one, or `<dir>/<name>/scenario.json`.
+    ///
+    /// # Errors
+    /// [`Error::Scenario`] with file and line.
+    pub fn scenario(self, dir: Option<&Path>) -> Result<Scenario, Error> {
+        let file = format!("{}/scenario.json", self.name);
+        match dir {
+            None => Scenario::parse(self.name, Path::new("repros").join(file), self.json),
+            Some(dir) => {
+                let path = dir.join(file);
+                let text = fs::read_to_string(&path).map_err(|error| Error::Scenario {
+                    path: path.clone(),
+                    line: 1,
+                    why: format!("{error}; --scenarios names the folder that holds the scenarios"),
+                })?;
+                Scenario::parse(self.name, path, &text)
+            }
+        }
+    }
+}

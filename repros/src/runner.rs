@@ -1,0 +1,234 @@
+//! Runs one arm on the mock and judges every series it reads.
+
+use mockspore::{Device, Policies, Runtime, Version};
+use mockspore_growth::probe::jemalloc::{Heap, nallocx};
+use mockspore_growth::protocol::{Grid, Recorder, THREAD_NET, UNATTRIBUTED};
+use mockspore_growth::report::{PerCall, Row, Run, Sample, VerdictRow};
+use mockspore_growth::{Counters, Series, Shape, Verdict, judge};
+use serde_json::{Map, Value};
+
+use crate::census::CensusCounters;
+use crate::error::Error;
+use crate::mock::Setting;
+use crate::model::Model;
+use crate::registry::Entry;
+use crate::scenario::{Arm, Knobs, Scenario};
+
+/// What one run is asked for.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The arm's name in results.
+    pub name: String,
+    /// The release in results.
+    pub version: String,
+    /// The runtime's and the caller's policies.
+    pub policies: Policies,
+    /// The device.
+    pub device: Device,
+    /// Knobs as used.
+    pub knobs: Knobs,
+    /// Steps to run.
+    pub steps: u64,
+    /// Seed of the values.
+    pub seed: u64,
+}
+
+impl Request {
+    /// The arm as declared, with some knobs set.
+    ///
+    /// # Errors
+    /// If a knob or its value does not exist.
+    pub fn arm(scenario: &Scenario, arm: &Arm, set: &[(String, String)]) -> Result<Self, Error> {
+        let policies = scenario.policies(arm).map_err(|why| Error::Scenario {
+            path: "scenario.json".into(),
+            line: 1,
+            why,
+        })?;
+        Ok(Self {
+            name: arm.name.clone(),
+            version: Version::V2_10_0.number().to_owned(),
+            policies,
+            device: arm.device,
+            knobs: scenario.knobs(arm, set)?,
+            steps: scenario.plan.steps,
+            seed: 1,
+        })
+    }
+}
+
+/// Runs `request` and returns its rows: the run, the samples, the verdicts.
+/// The expectation is that of `arm`. `observe` is called with each sampled
+/// step and may return readings outside the promise of identical runs.
+///
+/// # Errors
+/// [`Error::Measurement`] if a probe cannot be read, [`Error::Runtime`] if the
+/// mock raises.
+pub fn run(
+    entry: Entry,
+    scenario: &Scenario,
+    arm: &Arm,
+    request: &Request,
+    heap: Option<Heap>,
+    observe: &mut dyn FnMut(u64) -> Result<Option<Map<String, Value>>, Error>,
+) -> Result<Vec<Row>, Error> {
+    let runtime = Runtime::new(request.policies, request.device);
+    let setting = Setting::new(&runtime, &request.knobs, request.seed);
+    let mut mock = (entry.build)(&setting)?;
+    let grid = Grid::new(request.steps, scenario.plan.samples);
+    let kinds = scenario.block_bytes.keys().cloned().collect();
+    let with_heap = heap.is_some();
+    let mut recorder = Recorder::new(kinds, heap, grid);
+    let mut observations = Vec::new();
+    recorder.base(&CensusCounters(&runtime));
+    for step in 1..=request.steps {
+        mock.step()?;
+        recorder.after(step, &CensusCounters(&runtime))?;
+        if grid.reads_after(step) {
+            observations.extend(observe(step)?.map(|metrics| (step, metrics)));
+        }
+    }
+    let array = scenario.array.as_ref().map(|array| &*array.kind);
+    let array_bytes = array.and_then(|kind| CensusCounters(&runtime).live_bytes(kind));
+    let series = recorder.into_series()?;
+    let judged = Judged {
+        scenario,
+        arm,
+        request,
+        model: Model::new(scenario, arm, calls_per_step(scenario, request)),
+        array_bytes: with_heap.then(|| nallocx(array_bytes.unwrap_or_default() as usize)),
+    };
+    let mut rows = vec![Row::Run(judged.run_row())];
+    rows.extend(judged.samples(&series));
+    rows.extend(observations.into_iter().map(|(step, metrics)| {
+        Row::Observation(judged.sample(step, metrics))
+    }));
+    let per_call = judged.per_call(&series);
+    rows.extend(series.iter().map(|one| Row::Verdict(judged.verdict(one, per_call))));
+    Ok(rows)
+}
+
+fn calls_per_step(scenario: &Scenario, request: &Request) -> u64 {
+    let calls = request.knobs.integer(&scenario.calls_per_step);
+    calls.unwrap_or_default()
+}
+
+struct Judged<'a> {
+    scenario: &'a Scenario,
+    arm: &'a Arm,
+    request: &'a Request,
+    model: Model<'a>,
+    /// Bytes of the array at the end, if bytes are measured.
+    array_bytes: Option<u64>,
+}
+
+impl Judged<'_> {
+    fn run_row(&self) -> Run {
+        Run {
+            scenario: self.scenario.name.clone(),
+            arm: self.request.name.clone(),
+            role: self.arm.role.name().to_owned(),
+            backend: "mockspore".to_owned(),
+            version: self.request.version.clone(),
+            mockspore_version: env!("CARGO_PKG_VERSION").to_owned(),
+            device: match self.request.device {
+                Device::Cpu => "CPU".to_owned(),
+                Device::Ascend => "Ascend".to_owned(),
+            },
+            seed: self.request.seed,
+            knobs: self.request.knobs.to_map(),
+            steps: self.request.steps,
+        }
+    }
+
+    fn samples(&self, series: &[Series]) -> Vec<Row> {
+        let steps = series.first().map_or(&[][..], Series::steps);
+        let at = |(index, &step): (usize, &u64)| {
+            let metric = |one: &Series| (one.metric().to_owned(), (one.values()[index] as i64).into());
+            Row::Sample(self.sample(step, series.iter().map(metric).collect()))
+        };
+        steps.iter().enumerate().map(at).collect()
+    }
+
+    fn sample(&self, step: u64, metrics: Map<String, Value>) -> Sample {
+        Sample {
+            scenario: self.scenario.name.clone(),
+            arm: self.request.name.clone(),
+            backend: "mockspore".to_owned(),
+            step,
+            phase: "after_step".to_owned(),
+            metrics,
+        }
+    }
+
+    fn verdict(&self, series: &Series, per_call: Option<PerCall>) -> VerdictRow {
+        let metric = series.metric();
+        let judgement = judge::exact(series, None);
+        let (expected, shape) = self.expected(metric);
+        let mut readings = series.steps().iter().zip(series.values());
+        let model_matches = readings.all(|(&step, &value)| value as i64 == self.predicted(metric, step));
+        let per_call = per_call.filter(|_| metric == THREAD_NET);
+        let declared = self.arm.mock.bytes_per_call;
+        let figures_match = match (per_call, declared) {
+            (Some(per_call), Some(declared)) => (per_call.bytes - declared).abs() < 1e-9,
+            _ => true,
+        };
+        let as_expected = model_matches
+            && figures_match
+            && judgement.verdict == expected
+            && shape.is_none_or(|shape| judgement.shape == Some(shape));
+        VerdictRow {
+            scenario: self.scenario.name.clone(),
+            arm: self.request.name.clone(),
+            backend: "mockspore".to_owned(),
+            metric: metric.to_owned(),
+            verdict: judgement.verdict,
+            shape: judgement.shape,
+            slope_per_step: judgement.slope,
+            per_call,
+            bound: judgement.bound,
+            model_matches: Some(model_matches),
+            expected,
+            as_expected,
+            evidence: judgement.evidence,
+        }
+    }
+
+    fn expected(&self, metric: &str) -> (Verdict, Option<Shape>) {
+        match metric {
+            THREAD_NET => (self.arm.mock.verdict, Some(self.arm.mock.shape)),
+            UNATTRIBUTED => (Verdict::Plateau, Some(Shape::Flat)),
+            _ if self.model.grows(kind_of(metric)) => (Verdict::Growth, None),
+            _ => (Verdict::Plateau, Some(Shape::Flat)),
+        }
+    }
+
+    fn predicted(&self, metric: &str, step: u64) -> i64 {
+        let exact = match metric {
+            THREAD_NET => self.model.block_bytes(step) + self.model.array_bytes(step),
+            UNATTRIBUTED => 0,
+            _ => self.model.objects(kind_of(metric), step),
+        };
+        exact as i64
+    }
+
+    /// What one call keeps, measured over the whole run.
+    fn per_call(&self, series: &[Series]) -> Option<PerCall> {
+        let last = |metric: &str| {
+            let found = series.iter().find(|one| one.metric() == metric)?;
+            found.values().last().copied()
+        };
+        let primary = format!("objects.{}", self.scenario.primary);
+        let step = series.first()?.steps().last()?;
+        let calls = (step * calls_per_step(self.scenario, self.request)) as f64;
+        let array = self.array_bytes? as f64;
+        Some(PerCall {
+            objects: last(&primary)? / calls,
+            bytes: (last(THREAD_NET)? - array) / calls,
+            array_bytes: array / calls,
+        })
+    }
+}
+
+fn kind_of(metric: &str) -> &str {
+    metric.strip_prefix("objects.").unwrap_or(metric)
+}
