@@ -5,7 +5,6 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use indicatif::ProgressBar;
 use mockspore_growth::report::{Compare, Row};
 use repros::real::{self, Process};
 use repros::registry::Entry;
@@ -19,6 +18,9 @@ use crate::error::Error;
 use crate::output::{self, Outcome, print};
 use crate::table;
 
+/// Exit code of a measurement that cannot be trusted.
+const INVALID: u8 = 3;
+
 /// How often, and for how many steps, the script is run.
 struct Plan {
     warmup: u64,
@@ -31,8 +33,8 @@ struct Plan {
 /// An arm with the number of processes it gets.
 type Rounds<'a> = Vec<(&'a Arm, u64)>;
 
-/// The processes of each arm, in round order.
-type ByArm = BTreeMap<String, Vec<Process>>;
+/// The processes of each arm in round order, or why one of them is unusable.
+type ByArm = BTreeMap<String, Result<Vec<Process>, String>>;
 
 /// Runs both sides and prints them beside each other.
 pub(crate) fn ab(args: &Ab) -> Result<Outcome, Error> {
@@ -44,8 +46,8 @@ pub(crate) fn ab(args: &Ab) -> Result<Outcome, Error> {
         let chosen = run::chosen(&scenario, &common.arms)?;
         let arms = rounds(args, &scenario, &plan, &chosen)?;
         let mut rows = mock_rows(args, entry, &scenario, &arms)?;
-        let mut processes = real_rows(args, &script, &plan, &scenario, &arms, &mut rows)?;
-        let compared = compare(&scenario, &arms, &mut processes)?;
+        let processes = real_rows(args, &script, &plan, &scenario, &arms, &mut rows)?;
+        let compared = compare(args, &scenario, &arms, &processes);
         rows.extend(compared.iter().cloned().map(Row::Compare));
         if let Some(dir) = &common.out {
             output::save(dir, &format!("{}.ab", scenario.name), &rows)?;
@@ -55,7 +57,7 @@ pub(crate) fn ab(args: &Ab) -> Result<Outcome, Error> {
             Format::Table => {
                 print(&table::ab(&scenario, &rows, &compared))?;
                 if args.baseline == Baseline::Report {
-                    print(&anon(&scenario, &arms, &processes)?)?;
+                    print(&anon(&scenario, &arms, &processes))?;
                 }
             }
         }
@@ -150,27 +152,29 @@ fn real_rows(
         let shift = round as usize % order.len().max(1);
         order.rotate_left(shift);
         for arm in order {
-            let written = one_process(args, script, plan, scenario, arm, round, &progress)?;
-            rows.extend(written.iter().cloned());
-            let process = Process::new(scenario, written)?;
-            processes.entry(arm.name.clone()).or_default().push(process);
+            let so_far = processes.entry(arm.name.clone()).or_insert(Ok(Vec::new()));
+            let Ok(usable) = so_far else { continue };
+            progress.set_message(format!("{}/{} round {}", scenario.name, arm.name, round + 1));
+            progress.tick();
+            let written = one_process(args, script, plan, arm);
+            progress.inc(1);
+            let process = written.and_then(|written| {
+                rows.extend(written.iter().cloned());
+                Ok(Process::new(scenario, written)?)
+            });
+            match process {
+                Ok(process) => usable.push(process),
+                // The other arms go on: one bad process must not lose them.
+                Err(error) if error.exit_code() == INVALID => *so_far = Err(error.to_string()),
+                Err(error) => return Err(error),
+            }
         }
     }
     progress.finish_and_clear();
     Ok(processes)
 }
 
-fn one_process(
-    args: &Ab,
-    script: &Path,
-    plan: &Plan,
-    scenario: &Scenario,
-    arm: &Arm,
-    round: u64,
-    progress: &ProgressBar,
-) -> Result<Vec<Row>, Error> {
-    progress.set_message(format!("{}/{} round {}", scenario.name, arm.name, round + 1));
-    progress.tick();
+fn one_process(args: &Ab, script: &Path, plan: &Plan, arm: &Arm) -> Result<Vec<Row>, Error> {
     let dir = tempfile::tempdir().map_err(Error::file("a temporary folder"))?;
     let mut options = vec![
         ("--backend", args.backend.name().to_owned()),
@@ -191,43 +195,44 @@ fn one_process(
         args: options.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect(),
         timeout: Duration::from_secs(args.timeout),
     };
-    let rows = run.run(dir.path())?;
-    progress.inc(1);
-    Ok(rows)
+    run.run(dir.path())
 }
 
-fn compare(
-    scenario: &Scenario,
-    arms: &Rounds<'_>,
-    processes: &mut ByArm,
-) -> Result<Vec<Compare>, Error> {
+fn compare(args: &Ab, scenario: &Scenario, arms: &Rounds<'_>, processes: &ByArm) -> Vec<Compare> {
     let control = &scenario.real.control;
-    let mut compared = Vec::new();
-    for (arm, _) in arms {
-        let (Some(own), Some(expectation)) = (processes.get(&arm.name), &arm.real) else {
-            continue;
+    let judged = arms.iter().filter_map(|(arm, _)| {
+        let (own, expectation) = (processes.get(&arm.name)?, arm.real.as_ref()?);
+        let row = own.as_ref().map_err(Clone::clone).and_then(|own| {
+            let controls = match processes.get(control) {
+                _ if arm.name == *control => None,
+                Some(Ok(controls)) => Some(&**controls),
+                _ => return Err(format!("the control '{control}' has no usable process")),
+            };
+            let row = real::compare(scenario, arm, expectation, own, controls);
+            row.map_err(|error| error.to_string())
+        });
+        let invalid = |why: String| {
+            real::invalid(scenario, arm, args.backend.name(), args.device.name(), &why)
         };
-        let controls = processes.get(control).map(Vec::as_slice);
-        let controls = controls.filter(|_| arm.name != *control);
-        compared.push(real::compare(scenario, arm, expectation, own, controls)?);
-    }
-    Ok(compared)
+        Some(row.unwrap_or_else(invalid))
+    });
+    judged.collect()
 }
 
 /// Why anon cannot tell the arms apart on the reports' own loop.
-fn anon(scenario: &Scenario, arms: &Rounds<'_>, processes: &ByArm) -> Result<String, Error> {
+fn anon(scenario: &Scenario, arms: &Rounds<'_>, processes: &ByArm) -> String {
     let mut text = "growth per call by round, the reports' own loop\n".to_owned();
     for metric in ["proc.anon", &*scenario.real.metric] {
         for (arm, _) in arms {
-            let own = processes.get(&arm.name).into_iter().flatten();
-            let figures = own.map(|process| process.per_call(metric)).collect::<Result<Vec<_>, _>>()?;
-            let figures: Vec<String> = figures.iter().map(|value| format!("{value:9.1}")).collect();
+            let Some(Ok(own)) = processes.get(&arm.name) else { continue };
+            let figures = own.iter().filter_map(|process| process.per_call(metric).ok());
+            let figures: Vec<String> = figures.map(|value| format!("{value:9.1}")).collect();
             text += &format!("  {metric:18} {:10} {} B\n", arm.name, figures.join(" "));
         }
     }
-    text += "The loop itself grows by what each arm's anon differs from round to round or more:\n\
-             on anon a dropped handle is lost in it, on malloc in use it is not.\n";
-    Ok(text)
+    text += "The loop's own growth hides a dropped handle on anon: the arms differ by less than\n\
+             the rounds of one arm do. On malloc in use they stay apart.\n";
+    text
 }
 
 /// The scenario's script: in `--scenarios`, or in the checkout around here.

@@ -1,0 +1,97 @@
+//! The two backward paths and the executor's switches.
+
+use mockspore::{Error, Runtime};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::error::{raise, raised};
+use crate::runtime::with_runtime;
+use crate::tensor::Tensor;
+
+type Tensors = Vec<Tensor>;
+
+/// `function(*inputs)` and the gradients at `positions`.
+#[pyfunction]
+#[pyo3(signature = (function, inputs, positions, sens))]
+pub(crate) fn grad(
+    py: Python<'_>,
+    function: &Bound<'_, PyAny>,
+    inputs: Vec<PyRef<'_, Tensor>>,
+    positions: Vec<usize>,
+    sens: Option<Vec<PyRef<'_, Tensor>>>,
+) -> PyResult<(Py<PyAny>, Tensors)> {
+    let tensors = unwrap(&inputs);
+    let sens = sens.map(|sens| unwrap(&sens));
+    let mut returned = None;
+    let forward = |_: &[mockspore::Tensor]| {
+        // The caller's own objects, which wrap the tensors given here.
+        let arguments = PyTuple::new(py, &inputs).map_err(raised)?;
+        let output = function.call1(arguments).map_err(raised)?;
+        let outputs = outputs(&output).map_err(raised);
+        returned = Some(output.unbind());
+        outputs
+    };
+    let result = with_runtime(|runtime| runtime.grad(forward, &tensors, &positions, sens.as_deref()));
+    let (_, grads) = result.map_err(|error| raise(py, error))?;
+    let output = returned.unwrap_or_else(|| py.None());
+    Ok((output, grads.into_iter().map(Tensor).collect()))
+}
+
+/// Backward from `tensors`; leaves accumulate into `_grad`.
+#[pyfunction]
+#[pyo3(signature = (tensors, grad_tensors, keep_graph))]
+pub(crate) fn run_backward(
+    py: Python<'_>,
+    tensors: Vec<PyRef<'_, Tensor>>,
+    grad_tensors: Option<Vec<PyRef<'_, Tensor>>>,
+    keep_graph: bool,
+) -> PyResult<()> {
+    let tensors = unwrap(&tensors);
+    let grads = grad_tensors.map(|grads| unwrap(&grads));
+    with_runtime(|runtime| runtime.run_backward(&tensors, grads.as_deref(), keep_graph))
+        .map_err(|error| raise(py, error))
+}
+
+/// Runs `callback` at the end of the running backward.
+#[pyfunction]
+pub(crate) fn queue_backward_final_callback(py: Python<'_>, callback: Py<PyAny>) -> PyResult<()> {
+    let call = move || -> Result<(), Error> {
+        Python::attach(|py| callback.call0(py).map(drop).map_err(raised))
+    };
+    with_runtime(|runtime| runtime.queue_backward_final_callback(call))
+        .map_err(|error| raise(py, error))
+}
+
+/// Clears the hook map and the grad flag.
+#[pyfunction]
+pub(crate) fn clear_res() {
+    with_runtime(Runtime::clear_res);
+}
+
+/// Whether operators record nodes.
+#[pyfunction]
+pub(crate) fn grad_flag() -> bool {
+    with_runtime(Runtime::grad_flag)
+}
+
+/// Sets whether operators record nodes.
+#[pyfunction]
+pub(crate) fn set_grad_flag(flag: bool) {
+    with_runtime(|runtime| runtime.set_grad_flag(flag));
+}
+
+fn unwrap(tensors: &[PyRef<'_, Tensor>]) -> Vec<mockspore::Tensor> {
+    tensors.iter().map(|tensor| tensor.0.clone()).collect()
+}
+
+/// A tensor, or a tuple or list of tensors, as a function returns them.
+fn outputs(output: &Bound<'_, PyAny>) -> PyResult<Vec<mockspore::Tensor>> {
+    if let Ok(tensor) = output.cast::<Tensor>() {
+        return Ok(vec![tensor.borrow().0.clone()]);
+    }
+    let tensors: Vec<PyRef<'_, Tensor>> = output.extract().map_err(|_| {
+        PyTypeError::new_err("a differentiated function returns a Tensor or a tuple of Tensors")
+    })?;
+    Ok(unwrap(&tensors))
+}

@@ -1,0 +1,10 @@
+"""Runs a scenario's script: standard library only, no extension needed.
+
+The scripts load this package from the checkout, from an installed
+``mockspore``, or from a copy beside them, so its imports are relative.
+"""
+
+from .cli import main
+from .setting import Setting, Step
+
+__all__ = ["Setting", "Step", "main"]

@@ -1,0 +1,49 @@
+"""Loads the framework that a script runs on."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+from .errors import InvalidError, UsageError
+
+MENDS = {
+    "mindspore": 'install it there, with "numpy<2", or name another interpreter',
+    "mockspore": "build the extension with 'maturin develop' in python/",
+}
+
+
+def load(name: str) -> Any:
+    """Import ``mindspore`` or ``mockspore`` with what it needs."""
+    try:
+        module = importlib.import_module(name)
+        # The native part of the mock loads late; fail now if it is missing.
+        _ = module.Tensor
+    except ModuleNotFoundError as error:
+        missing = error.name or name
+        if missing.split(".")[0] != name:
+            raise InvalidError(f"importing {name} failed: {error}") from error
+        raise UsageError(
+            f"{sys.executable} has no {missing}: {MENDS[name]}"
+        ) from error
+    except Exception as error:
+        raise InvalidError(f"importing {name} failed: {error}") from error
+    return module
+
+
+def set_up(
+    ms: Any, *, mock: bool, device: str, pipeline: str, policies: dict[str, str]
+) -> None:
+    """Choose mode and device, and drain the queues once."""
+    if mock:
+        ms.reset(device=device, policies=policies)
+    synchronous = pipeline == "sync"
+    ms.set_context(mode=ms.PYNATIVE_MODE, pynative_synchronize=synchronous)
+    try:
+        ms.set_device(device)
+    except Exception as error:
+        raise InvalidError(f"device {device} cannot be used: {error}") from error
+    # On CPU the first call only logs that it is not supported; later ones wait.
+    ms.runtime.synchronize()
+    ms.runtime.synchronize()

@@ -1,0 +1,126 @@
+"""The command line that every scenario's script has."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from . import backend, protocol
+from .errors import HarnessError, UsageError
+from .probes import Probes
+from .rows import Rows
+from .scenario import Scenario
+from .setting import Setting, Step
+
+MAX_STEPS = 1_000_000_000
+
+
+def main(
+    script: str,
+    build: Callable[[Setting], Step],
+    arguments: Sequence[str] | None = None,
+) -> int:
+    """Run one arm and write its rows; return the exit code."""
+    try:
+        scenario = Scenario(Path(script).resolve().with_name("scenario.json"))
+        options = _parser(scenario).parse_args(arguments)
+        _run(scenario, options, build)
+    except HarnessError as error:
+        print(f"{Path(script).name}: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+def _run(
+    scenario: Scenario, options: argparse.Namespace, build: Callable[[Setting], Step]
+) -> None:
+    arm = scenario.arm(options.arm)
+    mock = options.backend == "mockspore"
+    if "real" not in arm and not mock:
+        raise UsageError(f"arm '{options.arm}' has no real counterpart")
+    if options.steps % options.every:
+        raise UsageError("--steps must be a multiple of --every")
+    knobs = scenario.knob_values(arm, options.set)
+    policies = arm.get("policies", {})
+    ms = backend.load(options.backend)
+    backend.set_up(
+        ms,
+        mock=mock,
+        device=options.device,
+        pipeline=options.pipeline,
+        policies=policies,
+    )
+    rows = Rows(scenario.name, options.arm, options.backend)
+    rows.run(
+        role=arm["role"],
+        version="2.10.0" if mock else ms.__version__,
+        device=options.device,
+        seed=options.seed,
+        knobs=knobs,
+        steps=options.steps,
+    )
+    step = build(
+        Setting(
+            ms=ms,
+            arm=options.arm,
+            knobs=knobs,
+            policies=policies,
+            baseline=options.baseline,
+            random=random.Random(options.seed),
+        )
+    )
+    table = protocol.readings(
+        ms,
+        step,
+        Probes(ms, mock=mock).read,
+        warmup=options.warmup,
+        steps=options.steps,
+        every=options.every,
+    )
+    for done, metrics in table:
+        rows.sample(done, metrics)
+        print(done, *(f"{name}={value}" for name, value in metrics.items()))
+    if options.out is not None:
+        rows.write(options.out)
+
+
+def _count(minimum: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if text.isdecimal() and minimum <= int(text) <= MAX_STEPS:
+            return int(text)
+        raise argparse.ArgumentTypeError(
+            f"'{text}' is not a whole number from {minimum} to {MAX_STEPS}"
+        )
+
+    return parse
+
+
+def _parser(scenario: Scenario) -> argparse.ArgumentParser:
+    real = scenario.real
+    parser = argparse.ArgumentParser(description=f"Scenario {scenario.name}.")
+    add = parser.add_argument
+    add("--backend", choices=("mindspore", "mockspore"), default="mindspore")
+    add("--device", choices=("CPU", "Ascend"), default="CPU")
+    add("--arm", default=real["control"])
+    add("--steps", type=_count(1), default=real["steps"])
+    add("--every", type=_count(1), default=real["every"])
+    add("--warmup", type=_count(0), default=real["warmup"])
+    add("--set", action="append", default=[], metavar="KNOB=VALUE")
+    add("--seed", type=_count(0), default=1)
+    add(
+        "--baseline",
+        choices=("clean", "report"),
+        default="clean",
+        help="clean has no growth of its own; report is the reports' loop",
+    )
+    add(
+        "--pipeline",
+        choices=("sync", "async"),
+        default="sync",
+        help="async keeps the framework's queues, and graphs in flight in them",
+    )
+    add("--out", type=Path, metavar="FILE", help="write the rows as JSON lines")
+    return parser

@@ -1,0 +1,19 @@
+"""Errors of a run, each with its exit code."""
+
+
+class HarnessError(Exception):
+    """Base of what ends a run."""
+
+    exit_code = 3
+
+
+class UsageError(HarnessError):
+    """A request or input that cannot be used."""
+
+    exit_code = 2
+
+
+class InvalidError(HarnessError):
+    """A measurement that cannot be trusted."""
+
+    exit_code = 3

@@ -1,0 +1,72 @@
+"""Readers of what this process holds; one that cannot read is an error."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from pathlib import Path
+from typing import Any
+
+from .errors import InvalidError
+
+_FIELDS = (
+    "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
+)
+SMAPS = Path("/proc/self/smaps_rollup")
+
+
+class _MallInfo2(ctypes.Structure):
+    _fields_ = tuple((name, ctypes.c_size_t) for name in _FIELDS.split())
+
+
+def _mallinfo2() -> Any:
+    try:
+        function = ctypes.CDLL(None).mallinfo2
+    except (AttributeError, OSError) as error:
+        raise InvalidError(
+            "cannot read libc.malloc_inuse: this C library has no mallinfo2 "
+            "(glibc 2.33 or later has)"
+        ) from error
+    function.restype = _MallInfo2
+    return function
+
+
+class Probes:
+    """The metrics of one backend, in a fixed order."""
+
+    def __init__(self, ms: Any, *, mock: bool) -> None:
+        self._mallinfo2 = _mallinfo2()
+        self._ms = ms
+        self._mock = mock
+
+    def read(self) -> dict[str, int]:
+        """Read everything that this backend shows."""
+        metrics = dict(self._mock_books()) if self._mock else {}
+        info = self._mallinfo2()
+        metrics["libc.malloc_inuse"] = info.uordblks + info.hblkhd
+        metrics.update(_smaps_rollup())
+        metrics["py.blocks"] = sys.getallocatedblocks()
+        return metrics
+
+    def _mock_books(self) -> dict[str, int]:
+        books = {f"objects.{kind}": live for kind, live in self._ms.census().items()}
+        books["heap.thread_net"] = self._ms.thread_net()
+        return books
+
+
+def _smaps_rollup() -> dict[str, int]:
+    try:
+        text = SMAPS.read_text(encoding="ascii")
+    except OSError as error:
+        raise InvalidError(f"cannot read {SMAPS}: {error.strerror}") from error
+    fields = {}
+    for line in text.splitlines():
+        name, _, rest = line.partition(":")
+        fields[name] = rest.split()
+    try:
+        return {
+            metric: int(fields[name][0]) * 1024
+            for metric, name in (("proc.anon", "Anonymous"), ("proc.rss", "Rss"))
+        }
+    except (KeyError, IndexError, ValueError) as error:
+        raise InvalidError(f"cannot read {SMAPS}: no field {error}") from error
