@@ -44,6 +44,11 @@ impl<'a> Model<'a> {
 
     /// Bytes that the allocator spends on the array.
     pub fn array_bytes(&self, step: u64) -> u64 {
+        nallocx(self.array_request(step) as usize)
+    }
+
+    /// Requested bytes of the array.
+    fn array_request(&self, step: u64) -> u64 {
         let Some(array) = &self.scenario.array else {
             return 0;
         };
@@ -51,7 +56,15 @@ impl<'a> Model<'a> {
         let slots = match array.growth {
             Growth::LibstdcxxUnorderedMap => bucket_count(peak),
         };
-        nallocx((slots * array.slot_bytes) as usize)
+        slots * array.slot_bytes
+    }
+
+    /// Bytes of glibc chunks that a real framework is predicted to keep after
+    /// `step` steps: the same blocks and array, in the other allocator.
+    pub fn glibc_bytes(&self, step: u64) -> u64 {
+        let sizes = self.scenario.block_bytes.iter();
+        let blocks = sizes.map(|(kind, &size)| glibc_chunk(size) * self.kept(kind) * step);
+        blocks.sum::<u64>() + glibc_chunk(self.array_request(step))
     }
 
     fn held(&self, kind: &str) -> u64 {
@@ -64,5 +77,14 @@ impl<'a> Model<'a> {
         let of = |kept: &std::collections::BTreeMap<String, u64>| kept.get(kind).copied();
         self.calls * of(&mock.keeps_per_call).unwrap_or_default()
             + of(&mock.keeps_per_step).unwrap_or_default()
+    }
+}
+
+/// The chunk that glibc's malloc spends on a request: a word of header, rounded
+/// up to two words. A mapped block's page rounding is left out.
+fn glibc_chunk(request: u64) -> u64 {
+    match request {
+        0 => 0,
+        _ => (request + 8).next_multiple_of(16).max(32),
     }
 }

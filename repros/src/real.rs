@@ -3,12 +3,23 @@
 use std::collections::BTreeMap;
 
 use mockspore_growth::compare::difference;
+use mockspore_growth::protocol::THREAD_NET;
 use mockspore_growth::report::{Compare, Row, Run};
-use mockspore_growth::{Error as GrowthError, Series, Verdict};
+use mockspore_growth::{Error as GrowthError, Series, Slope, Verdict};
 use serde_json::Map;
 
 use crate::error::Error;
+use crate::model::Model;
 use crate::scenario::{Arm, RealExpectation, Scenario};
+
+/// The steps between which a process reads, from the Runtime's birth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// Steps before the first reading.
+    pub from: u64,
+    /// Steps before the last reading.
+    pub to: u64,
+}
 
 /// The readings of one process: one arm in one round.
 #[derive(Debug)]
@@ -133,6 +144,46 @@ pub fn compare(
         verdict: found.verdict,
         expected: expectation.verdict,
         as_expected: in_range && narrow && found.verdict == expectation.verdict,
+        evidence,
+    })
+}
+
+/// Judges the same script on the Python module of the mock, where the growth of
+/// the thread's net bytes must be exactly the declared one.
+///
+/// # Errors
+/// [`Error::Measurement`] if readings are missing.
+pub fn compare_mock(
+    scenario: &Scenario,
+    arm: &Arm,
+    window: Window,
+    processes: &[Process],
+) -> Result<Compare, Error> {
+    let process = processes.first();
+    let process = process.ok_or_else(|| GrowthError::BrokenGrid("no process".to_owned()))?;
+    let measured = process.per_call(THREAD_NET)?;
+    let model = Model::new(scenario, arm, process.calls_per_step);
+    let at = |step| (model.block_bytes(step) + model.array_bytes(step)) as f64;
+    let calls = (window.to - window.from) * process.calls_per_step;
+    let declared = (at(window.to) - at(window.from)) / calls as f64;
+    let mut evidence = Map::new();
+    evidence.insert("declared".to_owned(), declared.into());
+    Ok(Compare {
+        scenario: scenario.name.clone(),
+        arm: arm.name.clone(),
+        control: scenario.real.control.clone(),
+        backend: process.run.backend.clone(),
+        version: process.run.version.clone(),
+        device: process.run.device.clone(),
+        metric: THREAD_NET.to_owned(),
+        difference_per_call: Some(Slope {
+            value: measured,
+            lo: measured,
+            hi: measured,
+        }),
+        verdict: if measured > 0.0 { Verdict::Growth } else { Verdict::Plateau },
+        expected: arm.mock.verdict,
+        as_expected: (measured - declared).abs() < 1e-9,
         evidence,
     })
 }

@@ -85,9 +85,6 @@ pub(crate) struct Ab {
     /// Interpreter that has the real framework.
     #[arg(long, value_name = "PY", default_value = "python3")]
     pub(crate) python: PathBuf,
-    /// Framework that the interpreter is asked for.
-    #[arg(long, value_enum, default_value_t = Backend::Mindspore)]
-    pub(crate) backend: Backend,
     /// Device, of the framework and of the mock.
     #[arg(long, value_enum, default_value_t = DeviceArg::Cpu)]
     pub(crate) device: DeviceArg,
@@ -111,22 +108,6 @@ pub(crate) enum Format {
     Table,
     /// JSON lines for machines.
     Json,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Backend {
-    Mindspore,
-    /// The Python module of this project: the same scripts on the mock.
-    Mockspore,
-}
-
-impl Backend {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Mindspore => "mindspore",
-            Self::Mockspore => "mockspore",
-        }
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

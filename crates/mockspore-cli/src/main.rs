@@ -8,6 +8,8 @@ mod child;
 mod commands;
 mod error;
 mod output;
+mod processes;
+mod report_baseline;
 mod table;
 
 use std::process::ExitCode;

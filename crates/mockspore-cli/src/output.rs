@@ -1,9 +1,10 @@
-//! Rows to stdout and to files.
+//! Rows to stdout and to files, progress to stderr.
 
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
+use indicatif::{ProgressBar, ProgressStyle};
 use mockspore_growth::Verdict;
 use mockspore_growth::report::{Row, to_line};
 
@@ -74,4 +75,12 @@ pub(crate) fn save(dir: &Path, name: &str, rows: &[Row]) -> Result<(), Error> {
     fs::create_dir_all(dir).map_err(Error::file(dir))?;
     fs::write(&partial, lines(rows)?).map_err(Error::file(&partial))?;
     fs::rename(&partial, &path).map_err(Error::file(&path))
+}
+
+/// A bar on stderr, drawn only where a person looks.
+pub(crate) fn progress(length: usize) -> ProgressBar {
+    let style = ProgressStyle::with_template("[{pos}/{len}] {msg} {elapsed}");
+    let bar = ProgressBar::new(length as u64);
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar
 }

@@ -4,6 +4,8 @@ use comfy_table::{CellAlignment, Table, presets};
 use mockspore_growth::protocol::{THREAD_NET, UNATTRIBUTED};
 use mockspore_growth::report::{Compare, Row, Run, VerdictRow};
 use mockspore_growth::{Slope, Verdict};
+use repros::model::Model;
+use repros::real::Window;
 use repros::scenario::Scenario;
 
 fn table(header: &[&str], left: usize) -> Table {
@@ -78,32 +80,40 @@ pub(crate) fn complaints(rows: &[Row]) -> String {
     text
 }
 
-/// Mock and real side by side, with the reported figures.
-pub(crate) fn ab(scenario: &Scenario, rows: &[Row], compared: &[Compare]) -> String {
+/// Mock and real side by side, with the reported figures. "predicted" is the
+/// mock's blocks in glibc's chunks over the steps that the real side reads.
+pub(crate) fn ab(scenario: &Scenario, window: Window, rows: &[Row], compared: &[Compare]) -> String {
     let header = [
-        "arm", "role", "mock", "real", "mock objects/call", "mock B/call", "real B/call", "95 % interval",
-        "reported", "as expected",
+        "arm", "role", "mock", "real", "objects/call", "mock B/call", "predicted B/call",
+        "real B/call", "95 % interval", "reported", "Python on mock", "as expected",
     ];
     let mut table = table(&header, 4);
-    for arm in arms(rows) {
+    let of = |arm: &str, backend: &str| {
+        compared.iter().find(|row| row.arm == arm && row.backend == backend)
+    };
+    // A process of the Python module writes a run row too, but no verdict.
+    for arm in arms(rows).into_iter().filter(|arm| !arm.verdicts.is_empty()) {
+        let name = &*arm.run.arm;
         let net = arm.verdict(THREAD_NET);
         let per_call = net.and_then(|row| row.per_call);
-        let real = compared.iter().find(|row| row.arm == arm.run.arm);
+        let (real, python) = (of(name, "mindspore"), of(name, "mockspore"));
         let slope = real.and_then(|row| row.difference_per_call);
-        let dash = || "-".to_owned();
-        let reported = scenario.reported.iter().filter(|figure| figure.arm == arm.run.arm);
+        let reported = scenario.reported.iter().filter(|figure| figure.arm == name);
         let reported: Vec<String> = reported.map(|figure| format!("{} {}", figure.value, figure.unit)).collect();
+        let expected = [real, python].into_iter().flatten().all(|row| row.as_expected);
         table.add_row([
-            arm.run.arm.clone(),
+            name.to_owned(),
             arm.run.role.clone(),
-            net.map_or_else(dash, |row| verdict(row.verdict)),
-            real.map_or_else(dash, |row| verdict(row.verdict)),
-            per_call.map_or_else(dash, |p| format!("{:.3}", p.objects)),
-            per_call.map_or_else(dash, |p| format!("{:.1}", p.bytes + p.array_bytes)),
-            slope.map_or_else(dash, |slope| format!("{:.1}", slope.value)),
-            slope.map_or_else(dash, interval),
-            if reported.is_empty() { dash() } else { reported.join(", ") },
-            yes(arm.verdicts.iter().all(|row| row.as_expected) && real.is_none_or(|row| row.as_expected)),
+            or_dash(net.map(|row| verdict(row.verdict))),
+            or_dash(real.map(|row| verdict(row.verdict))),
+            or_dash(per_call.map(|p| format!("{:.3}", p.objects))),
+            or_dash(per_call.map(|p| format!("{:.1}", p.bytes + p.array_bytes))),
+            or_dash(predicted(scenario, arm.run, window).map(|bytes| format!("{bytes:.1}"))),
+            or_dash(slope.map(|slope| format!("{:.1}", slope.value))),
+            or_dash(slope.map(interval)),
+            or_dash((!reported.is_empty()).then(|| reported.join(", "))),
+            or_dash(python.map(|row| if row.as_expected { "exact" } else { "DIFFERS" }.to_owned())),
+            yes(arm.verdicts.iter().all(|row| row.as_expected) && expected),
         ]);
     }
     let mut text = format!("{}: {}\n", scenario.name, scenario.title);
@@ -114,6 +124,18 @@ pub(crate) fn ab(scenario: &Scenario, rows: &[Row], compared: &[Compare]) -> Str
         );
     }
     format!("{text}{table}\n")
+}
+
+/// Bytes per call that glibc is predicted to show between two steps.
+fn predicted(scenario: &Scenario, run: &Run, window: Window) -> Option<f64> {
+    let calls = run.knobs.get(&scenario.calls_per_step)?.as_u64()?;
+    let model = Model::new(scenario, scenario.arm(&run.arm).ok()?, calls);
+    let growth = model.glibc_bytes(window.to) - model.glibc_bytes(window.from);
+    Some(growth as f64 / ((window.to - window.from) * calls) as f64)
+}
+
+fn or_dash(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "-".to_owned())
 }
 
 /// A verdict as results spell it.

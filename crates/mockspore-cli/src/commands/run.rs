@@ -1,6 +1,5 @@
 //! `mockspore run`: the mock alone.
 
-use indicatif::{ProgressBar, ProgressStyle};
 use mockspore::{Policies, Version};
 use mockspore_growth::probe::jemalloc::Heap;
 use mockspore_growth::probe::{malloc, process};
@@ -24,7 +23,7 @@ pub(crate) fn run(args: &Run) -> Result<Outcome, Error> {
         let arms = plan(args, &scenario)?;
         planned.push((entry, scenario, arms));
     }
-    let progress = progress(planned.iter().map(|(_, _, arms)| arms.len()).sum());
+    let progress = output::progress(planned.iter().map(|(_, _, arms)| arms.len()).sum());
     let mut all = Vec::new();
     for (entry, scenario, arms) in &planned {
         let mut rows = Vec::new();
@@ -45,14 +44,6 @@ pub(crate) fn run(args: &Run) -> Result<Outcome, Error> {
     progress.finish_and_clear();
     eprint!("{}", table::complaints(&all));
     Ok(Outcome::of(&all))
-}
-
-/// A bar on stderr, drawn only where a person looks.
-pub(super) fn progress(length: usize) -> ProgressBar {
-    let style = ProgressStyle::with_template("[{pos}/{len}] {msg} {elapsed}");
-    let bar = ProgressBar::new(length as u64);
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    bar
 }
 
 /// The arms to run, each with the declared arm whose expectation it must meet.

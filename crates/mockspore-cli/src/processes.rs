@@ -1,0 +1,211 @@
+//! The processes of `ab`: which run, in which order, with which arguments.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use mockspore_growth::report::Row;
+use repros::real::{Process, Window};
+use repros::scenario::{Arm, Scenario};
+
+use crate::args::{Ab, Baseline};
+use crate::child::Script;
+use crate::error::Error;
+use crate::output;
+
+/// Exit code of a measurement that cannot be trusted.
+const INVALID: u8 = 3;
+
+/// How often, and for how many steps, the script is run.
+pub(crate) struct Plan {
+    pub(crate) warmup: u64,
+    pub(crate) steps: u64,
+    every: u64,
+    pub(crate) rounds: u64,
+    pub(crate) set: Vec<(String, String)>,
+}
+
+/// An arm with the number of processes it gets.
+pub(crate) type Rounds<'a> = Vec<(&'a Arm, u64)>;
+
+/// The processes of each arm in round order, or why one of them is unusable.
+pub(crate) type ByArm = BTreeMap<String, Result<Vec<Process>, String>>;
+
+impl Plan {
+    /// The scenario's plan with what the command line changes.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if the scenario lacks the baseline asked for.
+    pub(crate) fn new(args: &Ab, scenario: &Scenario) -> Result<Self, Error> {
+        let real = &scenario.real;
+        let mut set = args.common.set.clone();
+        let (warmup, steps, every, rounds) = match (args.baseline, &real.report_baseline) {
+            (Baseline::Clean, _) => (real.warmup, real.steps, real.every, real.rounds),
+            (Baseline::Report, Some(report)) => {
+                let own = report.set.iter().map(|(name, value)| (name.clone(), value.to_string()));
+                set.splice(0..0, own);
+                (report.warmup, report.steps, report.every, report.rounds)
+            }
+            (Baseline::Report, None) => {
+                let name = &scenario.name;
+                return Err(Error::Usage(format!("scenario '{name}' has no report baseline")));
+            }
+        };
+        Ok(Self {
+            warmup,
+            steps,
+            every,
+            rounds: args.rounds.unwrap_or(rounds),
+            set,
+        })
+    }
+
+    /// The steps between which a process reads.
+    pub(crate) fn window(&self) -> Window {
+        Window {
+            from: self.warmup,
+            to: self.warmup + self.steps,
+        }
+    }
+}
+
+/// The control first, then the primary arms or, if asked, all that are real.
+///
+/// # Errors
+/// [`Error::Usage`] for a named arm without a real counterpart.
+pub(crate) fn rounds<'a>(
+    args: &Ab,
+    scenario: &'a Scenario,
+    plan: &Plan,
+    chosen: &'a [Arm],
+) -> Result<Rounds<'a>, Error> {
+    let mut arms = vec![(scenario.arm(&scenario.real.control)?, plan.rounds)];
+    for arm in chosen {
+        let named = !args.common.arms.is_empty();
+        match &arm.real {
+            None if named => {
+                let name = &arm.name;
+                return Err(Error::Usage(format!("arm '{name}' has no real counterpart")));
+            }
+            Some(_) if arm.name == scenario.real.control => {}
+            Some(real) if real.primary || named => arms.push((arm, plan.rounds)),
+            Some(_) if args.all_arms => arms.push((arm, 1)),
+            _ => {}
+        }
+    }
+    Ok(arms)
+}
+
+/// Runs the processes round by round, the order rotated in each.
+///
+/// # Errors
+/// [`Error::Usage`] if the interpreter or its framework is not there. A
+/// measurement that cannot be trusted ends its own arm only.
+pub(crate) fn run_rounds(
+    source: &Source<'_>,
+    scenario: &Scenario,
+    arms: &Rounds<'_>,
+    rows: &mut Vec<Row>,
+) -> Result<ByArm, Error> {
+    let total: u64 = arms.iter().map(|(_, rounds)| rounds).sum();
+    let progress = output::progress(total as usize);
+    let mut processes = ByArm::new();
+    for round in 0..source.plan.rounds {
+        let mut order: Vec<&Arm> = arms
+            .iter()
+            .filter(|&&(_, rounds)| round < rounds)
+            .map(|&(arm, _)| arm)
+            .collect();
+        let shift = round as usize % order.len().max(1);
+        order.rotate_left(shift);
+        for arm in order {
+            let so_far = processes.entry(arm.name.clone()).or_insert(Ok(Vec::new()));
+            let Ok(usable) = so_far else { continue };
+            progress.set_message(format!("{}/{} round {}", scenario.name, arm.name, round + 1));
+            progress.tick();
+            let written = one_process(source, arm);
+            progress.inc(1);
+            let process = written.and_then(|written| {
+                rows.extend(written.iter().cloned());
+                Ok(Process::new(scenario, written)?)
+            });
+            match process {
+                Ok(process) => usable.push(process),
+                // The other arms go on: one bad process must not lose them.
+                Err(error) if error.exit_code() == INVALID => *so_far = Err(error.to_string()),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    progress.finish_and_clear();
+    Ok(processes)
+}
+
+/// What every process of an `ab` run has in common.
+pub(crate) struct Source<'a> {
+    pub(crate) args: &'a Ab,
+    pub(crate) script: &'a Path,
+    pub(crate) plan: &'a Plan,
+    pub(crate) backend: &'a str,
+}
+
+fn one_process(source: &Source<'_>, arm: &Arm) -> Result<Vec<Row>, Error> {
+    let Source {
+        args, script, plan, ..
+    } = source;
+    let dir = tempfile::tempdir().map_err(Error::file("a temporary folder"))?;
+    let mut options = vec![
+        ("--backend", source.backend.to_owned()),
+        ("--device", args.device.name().to_owned()),
+        ("--arm", arm.name.clone()),
+        ("--steps", plan.steps.to_string()),
+        ("--every", plan.every.to_string()),
+        ("--warmup", plan.warmup.to_string()),
+        ("--seed", args.common.seed.to_string()),
+    ];
+    if args.baseline == Baseline::Report {
+        // With the queues on, as the reports ran it.
+        options.push(("--baseline", "report".to_owned()));
+        options.push(("--pipeline", "async".to_owned()));
+    }
+    options.extend(plan.set.iter().map(|(name, value)| ("--set", format!("{name}={value}"))));
+    let run = Script {
+        python: &args.python,
+        path: script,
+        args: options.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect(),
+        timeout: Duration::from_secs(args.timeout),
+    };
+    run.run(dir.path())
+}
+
+/// Whether the interpreter has the extension of this project.
+pub(crate) fn has_extension(python: &Path) -> bool {
+    let status = Command::new(python)
+        .args(["-c", "import mockspore._mockspore"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    status.is_ok_and(|status| status.success())
+}
+
+/// The scenario's script: in `--scenarios`, or in the checkout around here.
+///
+/// # Errors
+/// [`Error::Usage`] if it is not found.
+pub(crate) fn script_path(name: &str, dir: Option<&Path>) -> Result<PathBuf, Error> {
+    let file = format!("{name}/repro_{name}_host_memory.py");
+    let here = env::current_dir().unwrap_or_default();
+    let around = here.ancestors().map(|dir| dir.join("repros"));
+    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../repros");
+    let places: Vec<PathBuf> = match dir {
+        Some(dir) => vec![dir.to_owned()],
+        None => around.chain([built]).collect(),
+    };
+    let found = places.iter().map(|place| place.join(&file)).find(|path| path.is_file());
+    found.ok_or_else(|| {
+        Error::Usage(format!("no {file} here: run it in the checkout, or name --scenarios DIR"))
+    })
+}
