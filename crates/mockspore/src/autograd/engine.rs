@@ -15,7 +15,7 @@
 use std::collections::BinaryHeap;
 use std::rc::Rc;
 
-use crate::autograd::node::{GradNode, Task};
+use crate::autograd::node::{GradNode, OpNode, Task};
 use crate::error::Error;
 use crate::kernels::{full, zip};
 use crate::runtime::Core;
@@ -93,9 +93,13 @@ pub(crate) fn backward(
     let grad_flag = core.grad_flag.replace(false);
     let mut engine = Engine::new(core, &request);
     let outcome = engine.run(request).and_then(|()| run_final_callbacks(core));
+    let hook_raised = engine.hook_raised;
     let captured = engine.finish();
     core.engines.borrow_mut().pop();
-    core.grad_flag.set(grad_flag && outcome.is_ok());
+    core.grad_flag.set(grad_flag);
+    if hook_raised {
+        core.clear_res();
+    }
     outcome.map(|()| captured)
 }
 
@@ -127,7 +131,6 @@ struct NodeTask {
 }
 
 struct Engine<'a> {
-    core: &'a Rc<Core>,
     id: u64,
     tasks: Vec<NodeTask>,
     /// (sequence, index): the largest is the next to run.
@@ -136,14 +139,14 @@ struct Engine<'a> {
     captured: Vec<Option<Array>>,
     accumulate: bool,
     keep_graph: bool,
+    hook_raised: bool,
 }
 
 impl<'a> Engine<'a> {
-    fn new(core: &'a Rc<Core>, request: &Request<'a>) -> Self {
+    fn new(core: &Core, request: &Request<'a>) -> Self {
         let id = core.last_engine_id.get() + 1;
         core.last_engine_id.set(id);
         Self {
-            core,
             id,
             tasks: Vec::new(),
             ready: BinaryHeap::new(),
@@ -151,6 +154,7 @@ impl<'a> Engine<'a> {
             captured: request.capture.iter().map(|_| None).collect(),
             accumulate: request.accumulate,
             keep_graph: request.keep_graph,
+            hook_raised: false,
         }
     }
 
@@ -241,40 +245,37 @@ impl<'a> Engine<'a> {
             self.capture(&node, grad);
         }
         match &node {
-            GradNode::Leaf(leaf) => {
-                if let (true, Some(grad)) = (self.accumulate, grad) {
-                    let leaf = leaf.get();
-                    let before = leaf.grad.take();
-                    let sum = before.map(|sum| zip("add", &sum, &grad, |a, b| a + b));
-                    leaf.grad.replace(Some(sum.transpose()?.unwrap_or(grad)));
-                }
-                Ok(())
-            }
-            GradNode::Op(op) => {
-                let op = op.get();
-                let grads = grad.map(|grad| op.run_backward(&grad)).transpose()?;
-                let mut grads = grads.unwrap_or_default();
-                for (input, edge) in op.edges.iter().enumerate() {
-                    let Some(edge) = edge else { continue };
-                    let target = self.task_of(&edge.node);
-                    if let Some(grad) = grads.get_mut(input).and_then(Option::take) {
-                        self.add_grad(target, grad)?;
-                    }
-                    self.tasks[target].users -= 1;
-                    if self.tasks[target].users == 0 {
-                        self.make_ready(target);
-                    }
-                }
-                if !self.keep_graph {
-                    op.release();
-                }
-                Ok(())
-            }
+            GradNode::Leaf(leaf) => match grad {
+                Some(grad) if self.accumulate => leaf.get().accumulate(grad),
+                _ => Ok(()),
+            },
+            GradNode::Op(op) => self.propagate(&op.get(), grad.as_ref()),
         }
     }
 
+    /// Runs the backward function and hands its gradients to the inputs' nodes.
+    fn propagate(&mut self, op: &OpNode, grad: Option<&Array>) -> Result<(), Error> {
+        let grads = grad.map(|grad| op.run_backward(grad)).transpose()?;
+        let mut grads = grads.unwrap_or_default();
+        for (input, edge) in op.edges.iter().enumerate() {
+            let Some(edge) = edge else { continue };
+            let target = self.task_of(&edge.node);
+            if let Some(grad) = grads.get_mut(input).and_then(Option::take) {
+                self.add_grad(target, grad)?;
+            }
+            self.tasks[target].users -= 1;
+            if self.tasks[target].users == 0 {
+                self.make_ready(target);
+            }
+        }
+        if !self.keep_graph {
+            op.release();
+        }
+        Ok(())
+    }
+
     /// The gradient after all hooks of the node, those added meanwhile too.
-    fn run_hooks(&self, node: &GradNode, mut grad: Array) -> Result<Array, Error> {
+    fn run_hooks(&mut self, node: &GradNode, mut grad: Array) -> Result<Array, Error> {
         let mut last_id = 0;
         while let Some((id, _, hook)) = node.with_base(|base| base.hooks.after(last_id)) {
             last_id = id;
@@ -282,7 +283,7 @@ impl<'a> Engine<'a> {
                 Ok(None) => {}
                 Ok(Some(replaced)) => grad = replaced.array().clone(),
                 Err(error) => {
-                    self.core.clear_res();
+                    self.hook_raised = true;
                     return Err(error);
                 }
             }

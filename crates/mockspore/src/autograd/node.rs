@@ -20,6 +20,7 @@ use std::rc::Rc;
 use crate::autograd::hook::HookList;
 use crate::census::Kind;
 use crate::error::Error;
+use crate::kernels::zip;
 use crate::model::shared::{Dying, Managed, Shared, Weak};
 use crate::ops::Grads;
 use crate::runtime::Core;
@@ -138,6 +139,16 @@ impl LeafNode {
             grad: RefCell::new(None),
             _unmodelled: [0; UNMODELLED_LEAF_BYTES],
         }))
+    }
+
+    /// Adds to the accumulated gradient.
+    pub(crate) fn accumulate(&self, grad: Array) -> Result<(), Error> {
+        let sum = match self.grad.take() {
+            None => grad,
+            Some(before) => zip("add", &before, &grad, |a, b| a + b)?,
+        };
+        self.grad.replace(Some(sum));
+        Ok(())
     }
 }
 
