@@ -42,7 +42,11 @@ pub(crate) fn build(setting: &Setting<'_>) -> Result<Box<dyn Mock>, Error> {
     let input = setting.random_tensor(&[2, 2])?;
     // A differentiated input is a leaf from its first backward on.
     input.requires_grad_();
-    let outputs = if hook_on == HookOn::OneTensor { 1 } else { hooks };
+    let outputs = if hook_on == HookOn::OneTensor {
+        1
+    } else {
+        hooks
+    };
     let sens = setting.random_tensor(&[2, 2])?;
     Ok(Box::new(HookHandle {
         runtime: setting.runtime.clone(),
@@ -64,7 +68,8 @@ impl Mock for HookHandle {
         } else {
             let inputs = [self.input.clone()];
             let forward = |inputs: &[Tensor]| self.forward(&inputs[0]);
-            self.runtime.grad(forward, &inputs, &[0], Some(&self.sens))?;
+            self.runtime
+                .grad(forward, &inputs, &[0], Some(&self.sens))?;
         }
         if self.release() == HookRelease::RemovedAfterBackward {
             remove_all(&self.handles);

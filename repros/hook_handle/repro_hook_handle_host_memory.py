@@ -20,7 +20,8 @@ def _harness() -> Any:
         file = place / "harness/__init__.py"
         if file.is_file():
             spec = importlib.util.spec_from_file_location("harness", file)
-            assert spec and spec.loader
+            if spec is None or spec.loader is None:
+                raise ImportError(f"cannot load {file}")
             module = sys.modules["harness"] = importlib.util.module_from_spec(spec)
             spec.loader.exec_module(module)
             return module

@@ -39,7 +39,9 @@ impl<'a> Model<'a> {
     /// Bytes that the allocator spends on kept blocks of fixed size.
     pub fn block_bytes(&self, step: u64) -> u64 {
         let sizes = self.scenario.block_bytes.iter();
-        sizes.map(|(kind, &size)| nallocx(size as usize) * self.kept(kind) * step).sum()
+        sizes
+            .map(|(kind, &size)| nallocx(size as usize) * self.kept(kind) * step)
+            .sum()
     }
 
     /// Bytes that the allocator spends on the array.

@@ -53,8 +53,12 @@ impl Process {
         }
         let broken = |why: &str| GrowthError::BrokenGrid(why.to_owned());
         let run = run.ok_or_else(|| broken("the process wrote no run row"))?;
-        let calls_per_step = run.knobs.get(&scenario.calls_per_step).and_then(serde_json::Value::as_u64);
-        let calls_per_step = calls_per_step.ok_or_else(|| broken("the run row lacks the calls per step"))?;
+        let calls_per_step = run
+            .knobs
+            .get(&scenario.calls_per_step)
+            .and_then(serde_json::Value::as_u64);
+        let calls_per_step =
+            calls_per_step.ok_or_else(|| broken("the run row lacks the calls per step"))?;
         let series = readings.into_iter().map(|(metric, (steps, values))| {
             Ok((metric.clone(), Series::new(metric, steps, values)?))
         });
@@ -73,7 +77,9 @@ impl Process {
         let slope = self.series(metric)?.mean_slope();
         slope
             .map(|slope| slope / self.calls_per_step as f64)
-            .ok_or_else(|| GrowthError::BrokenGrid(format!("{metric}: fewer than 2 readings")).into())
+            .ok_or_else(|| {
+                GrowthError::BrokenGrid(format!("{metric}: fewer than 2 readings")).into()
+            })
     }
 
     /// Growth of a metric per call in each window between two readings.
@@ -110,7 +116,10 @@ pub fn compare(
     let by_round = processes.len() > 1;
     let figures = |all: &[Process]| -> Result<Vec<f64>, Error> {
         match all {
-            many if by_round => many.iter().map(|process| process.per_call(metric)).collect(),
+            many if by_round => many
+                .iter()
+                .map(|process| process.per_call(metric))
+                .collect(),
             [only, ..] => only.per_call_by_window(metric),
             [] => Ok(Vec::new()),
         }
@@ -131,7 +140,10 @@ pub fn compare(
     evidence.insert("expected_range".to_owned(), vec![low, high].into());
     evidence.insert("in_range".to_owned(), in_range.into());
     evidence.insert("narrow_enough".to_owned(), narrow.into());
-    let run = processes.first().map(|process| process.run.clone()).ok_or_else(missing)?;
+    let run = processes
+        .first()
+        .map(|process| process.run.clone())
+        .ok_or_else(missing)?;
     Ok(Compare {
         scenario: scenario.name.clone(),
         arm: arm.name.clone(),
@@ -181,7 +193,11 @@ pub fn compare_mock(
             lo: measured,
             hi: measured,
         }),
-        verdict: if measured > 0.0 { Verdict::Growth } else { Verdict::Plateau },
+        verdict: if measured > 0.0 {
+            Verdict::Growth
+        } else {
+            Verdict::Plateau
+        },
         expected: arm.mock.verdict,
         as_expected: (measured - declared).abs() < 1e-9,
         evidence,
@@ -202,7 +218,10 @@ pub fn invalid(scenario: &Scenario, arm: &Arm, backend: &str, device: &str, why:
         metric: scenario.real.metric.clone(),
         difference_per_call: None,
         verdict: Verdict::Invalid,
-        expected: arm.real.as_ref().map_or(Verdict::Invalid, |real| real.verdict),
+        expected: arm
+            .real
+            .as_ref()
+            .map_or(Verdict::Invalid, |real| real.verdict),
         as_expected: false,
         evidence,
     }

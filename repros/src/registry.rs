@@ -16,7 +16,7 @@ pub struct Entry {
     /// The one name: of folder, module, script, file and report.
     pub name: &'static str,
     json: &'static str,
-    pub(crate) build: Build,
+    build: Build,
 }
 
 /// All scenarios, in the order they are listed and run.
@@ -34,6 +34,14 @@ impl Entry {
     pub fn find(name: &str) -> Result<Self, Error> {
         let found = REGISTRY.into_iter().find(|entry| entry.name == name);
         found.ok_or_else(|| Error::unknown("scenario", name, REGISTRY.map(|entry| entry.name)))
+    }
+
+    /// Builds the step of an arm.
+    ///
+    /// # Errors
+    /// What the runtime raises while tensors are made.
+    pub fn build(self, setting: &Setting<'_>) -> Result<Box<dyn Mock>, mockspore::Error> {
+        (self.build)(setting)
     }
 
     /// Its `scenario.json`: the built-in one, or `<dir>/<name>/scenario.json`.

@@ -56,9 +56,12 @@ impl Request {
     }
 }
 
+/// Readings outside the promise of identical runs, by metric. Plain values:
+/// they must not allocate between two readings of the thread's net bytes.
+pub type Observed = [Option<(&'static str, u64)>; 6];
+
 /// Runs `request` and returns its rows: the run, the samples, the verdicts.
-/// The expectation is that of `arm`. `observe` is called with each sampled
-/// step and may return readings outside the promise of identical runs.
+/// The expectation is that of `arm`. `observe` is called after each reading.
 ///
 /// # Errors
 /// [`Error::Measurement`] if a probe cannot be read, [`Error::Runtime`] if the
@@ -69,22 +72,22 @@ pub fn run(
     arm: &Arm,
     request: &Request,
     heap: Option<Heap>,
-    observe: &mut dyn FnMut(u64) -> Result<Option<Map<String, Value>>, Error>,
+    observe: &mut dyn FnMut() -> Result<Option<Observed>, Error>,
 ) -> Result<Vec<Row>, Error> {
     let runtime = Runtime::new(request.policies, request.device);
     let setting = Setting::new(&runtime, &request.knobs, request.seed);
-    let mut mock = (entry.build)(&setting)?;
+    let mut mock = entry.build(&setting)?;
     let grid = Grid::new(request.steps, scenario.plan.samples);
     let kinds = scenario.block_bytes.keys().cloned().collect();
     let with_heap = heap.is_some();
     let mut recorder = Recorder::new(kinds, heap, grid);
-    let mut observations = Vec::new();
+    let mut observations = Vec::with_capacity(grid.samples());
     recorder.base(&CensusCounters(&runtime));
     for step in 1..=request.steps {
         mock.step()?;
         recorder.after(step, &CensusCounters(&runtime))?;
         if grid.reads_after(step) {
-            observations.extend(observe(step)?.map(|metrics| (step, metrics)));
+            observations.extend(observe()?.map(|observed| (step, observed)));
         }
     }
     let array = scenario.array.as_ref().map(|array| &*array.kind);
@@ -99,11 +102,17 @@ pub fn run(
     };
     let mut rows = vec![Row::Run(judged.run_row())];
     rows.extend(judged.samples(&series));
-    rows.extend(observations.into_iter().map(|(step, metrics)| {
-        Row::Observation(judged.sample(step, metrics))
+    rows.extend(observations.into_iter().map(|(step, observed)| {
+        let metrics = observed.into_iter().flatten();
+        let metrics = metrics.map(|(name, value)| (name.to_owned(), value.into()));
+        Row::Observation(judged.sample(step, metrics.collect()))
     }));
     let per_call = judged.per_call(&series);
-    rows.extend(series.iter().map(|one| Row::Verdict(judged.verdict(one, per_call))));
+    rows.extend(
+        series
+            .iter()
+            .map(|one| Row::Verdict(judged.verdict(one, per_call))),
+    );
     Ok(rows)
 }
 
@@ -143,7 +152,8 @@ impl Judged<'_> {
     fn samples(&self, series: &[Series]) -> Vec<Row> {
         let steps = series.first().map_or(&[][..], Series::steps);
         let at = |(index, &step): (usize, &u64)| {
-            let metric = |one: &Series| (one.metric().to_owned(), (one.values()[index] as i64).into());
+            let metric =
+                |one: &Series| (one.metric().to_owned(), (one.values()[index] as i64).into());
             Row::Sample(self.sample(step, series.iter().map(metric).collect()))
         };
         steps.iter().enumerate().map(at).collect()
@@ -165,7 +175,8 @@ impl Judged<'_> {
         let judgement = judge::exact(series, None);
         let (expected, shape) = self.expected(metric);
         let mut readings = series.steps().iter().zip(series.values());
-        let model_matches = readings.all(|(&step, &value)| value as i64 == self.predicted(metric, step));
+        let model_matches =
+            readings.all(|(&step, &value)| value as i64 == self.predicted(metric, step));
         let per_call = per_call.filter(|_| metric == THREAD_NET);
         let declared = self.arm.mock.bytes_per_call;
         let figures_match = match (per_call, declared) {

@@ -7,7 +7,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 /// Steps that a run may have at most.
 const MAX_STEPS: u64 = 1_000_000_000;
 
-/// Reproducers for host-memory lifetime defects, on a mock runtime and on real MindSpore.
+/// Reproducers for host-memory lifetime defects, on a mock runtime and on the real framework.
 #[derive(Debug, Parser)]
 #[command(name = "mockspore", version, max_term_width = 100)]
 pub(crate) struct Args {
@@ -73,7 +73,7 @@ pub(crate) struct Run {
     /// One arm with every policy of a release (2.7.2, 2.8.0, 2.9.0, 2.10.0) or `fixed`.
     #[arg(long = "as", value_name = "VERSION", conflicts_with = "arms")]
     pub(crate) as_version: Option<String>,
-    /// Also read jemalloc, smaps_rollup and glibc, as observation rows.
+    /// Also read jemalloc, `smaps_rollup` and glibc, as observation rows.
     #[arg(long)]
     pub(crate) probe: bool,
 }
@@ -141,7 +141,9 @@ impl DeviceArg {
 }
 
 fn assignment(text: &str) -> Result<(String, String), String> {
-    let parts = text.split_once('=').filter(|(name, value)| !name.is_empty() && !value.is_empty());
+    let parts = text
+        .split_once('=')
+        .filter(|(name, value)| !name.is_empty() && !value.is_empty());
     let (name, value) = parts.ok_or("write it as KNOB=VALUE")?;
     Ok((name.to_owned(), value.to_owned()))
 }

@@ -41,13 +41,17 @@ impl Script<'_> {
             .args(&self.args)
             .arg("--out")
             .arg(&out)
+            // The framework's warnings would bury its last words.
+            .env("GLOG_v", "3")
             .stdin(Stdio::null())
             .stdout(Stdio::from(log(&dir.join("stdout.txt"))?))
             .stderr(Stdio::from(log(&stderr)?))
             .spawn()
             .map_err(|error| {
                 let python = self.python.display();
-                Error::Usage(format!("cannot start '{python}': {error}; --python names an interpreter"))
+                Error::Usage(format!(
+                    "cannot start '{python}': {error}; --python names an interpreter"
+                ))
             })?;
         let started = Instant::now();
         let status = loop {
@@ -59,7 +63,10 @@ impl Script<'_> {
                 let _ = child.kill();
                 let _ = child.wait();
                 let limit = self.timeout.as_secs();
-                return Err(Error::Invalid(format!("{} hung: no end after {limit} s", self.name())));
+                return Err(Error::Invalid(format!(
+                    "{} hung: no end after {limit} s",
+                    self.name()
+                )));
             }
             sleep(POLL);
         };

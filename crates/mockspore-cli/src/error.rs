@@ -49,3 +49,19 @@ impl From<mockspore_growth::Error> for Error {
         Self::Scenario(error.into())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_probe_that_cannot_read_makes_the_run_invalid() {
+        let error = Error::from(mockspore_growth::Error::Unreadable {
+            probe: "smaps_rollup",
+            why: "permission denied".to_owned(),
+        });
+        assert_eq!(error.exit_code(), 3);
+        let text = "invalid measurement: cannot read smaps_rollup: permission denied";
+        assert_eq!(error.to_string(), text);
+    }
+}

@@ -45,7 +45,10 @@ impl Outcome {
 /// [`Error::ClosedStdout`] if nobody reads it.
 pub(crate) fn print(text: &str) -> Result<(), Error> {
     let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    match stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush())
+    {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Error::ClosedStdout),
         Err(source) => Err(Error::file("stdout")(source)),
         Ok(()) => Ok(()),

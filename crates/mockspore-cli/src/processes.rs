@@ -44,13 +44,18 @@ impl Plan {
         let (warmup, steps, every, rounds) = match (args.baseline, &real.report_baseline) {
             (Baseline::Clean, _) => (real.warmup, real.steps, real.every, real.rounds),
             (Baseline::Report, Some(report)) => {
-                let own = report.set.iter().map(|(name, value)| (name.clone(), value.to_string()));
+                let own = report
+                    .set
+                    .iter()
+                    .map(|(name, value)| (name.clone(), value.to_string()));
                 set.splice(0..0, own);
                 (report.warmup, report.steps, report.every, report.rounds)
             }
             (Baseline::Report, None) => {
                 let name = &scenario.name;
-                return Err(Error::Usage(format!("scenario '{name}' has no report baseline")));
+                return Err(Error::Usage(format!(
+                    "scenario '{name}' has no report baseline"
+                )));
             }
         };
         Ok(Self {
@@ -87,7 +92,9 @@ pub(crate) fn rounds<'a>(
         match &arm.real {
             None if named => {
                 let name = &arm.name;
-                return Err(Error::Usage(format!("arm '{name}' has no real counterpart")));
+                return Err(Error::Usage(format!(
+                    "arm '{name}' has no real counterpart"
+                )));
             }
             Some(_) if arm.name == scenario.real.control => {}
             Some(real) if real.primary || named => arms.push((arm, plan.rounds)),
@@ -123,7 +130,12 @@ pub(crate) fn run_rounds(
         for arm in order {
             let so_far = processes.entry(arm.name.clone()).or_insert(Ok(Vec::new()));
             let Ok(usable) = so_far else { continue };
-            progress.set_message(format!("{}/{} round {}", scenario.name, arm.name, round + 1));
+            progress.set_message(format!(
+                "{}/{} round {}",
+                scenario.name,
+                arm.name,
+                round + 1
+            ));
             progress.tick();
             let written = one_process(source, arm);
             progress.inc(1);
@@ -170,11 +182,18 @@ fn one_process(source: &Source<'_>, arm: &Arm) -> Result<Vec<Row>, Error> {
         options.push(("--baseline", "report".to_owned()));
         options.push(("--pipeline", "async".to_owned()));
     }
-    options.extend(plan.set.iter().map(|(name, value)| ("--set", format!("{name}={value}"))));
+    options.extend(
+        plan.set
+            .iter()
+            .map(|(name, value)| ("--set", format!("{name}={value}"))),
+    );
     let run = Script {
         python: &args.python,
         path: script,
-        args: options.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect(),
+        args: options
+            .into_iter()
+            .flat_map(|(name, value)| [name.to_owned(), value])
+            .collect(),
         timeout: Duration::from_secs(args.timeout),
     };
     run.run(dir.path())
@@ -204,8 +223,13 @@ pub(crate) fn script_path(name: &str, dir: Option<&Path>) -> Result<PathBuf, Err
         Some(dir) => vec![dir.to_owned()],
         None => around.chain([built]).collect(),
     };
-    let found = places.iter().map(|place| place.join(&file)).find(|path| path.is_file());
+    let found = places
+        .iter()
+        .map(|place| place.join(&file))
+        .find(|path| path.is_file());
     found.ok_or_else(|| {
-        Error::Usage(format!("no {file} here: run it in the checkout, or name --scenarios DIR"))
+        Error::Usage(format!(
+            "no {file} here: run it in the checkout, or name --scenarios DIR"
+        ))
     })
 }

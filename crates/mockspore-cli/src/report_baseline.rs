@@ -37,7 +37,8 @@ pub(crate) fn text(scenario: &Scenario, arms: &Rounds<'_>, processes: &ByArm) ->
 fn figures(processes: &ByArm, arm: &str, metric: &str) -> Vec<f64> {
     let own = processes.get(arm).and_then(|own| own.as_ref().ok());
     let own = own.into_iter().flatten();
-    own.filter_map(|process: &Process| process.per_call(metric).ok()).collect()
+    own.filter_map(|process: &Process| process.per_call(metric).ok())
+        .collect()
 }
 
 fn against(found: &Difference, control: &str) -> String {

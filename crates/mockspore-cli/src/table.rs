@@ -7,6 +7,7 @@ use mockspore_growth::{Slope, Verdict};
 use repros::model::Model;
 use repros::real::Window;
 use repros::scenario::Scenario;
+use serde_json::Value;
 
 fn table(header: &[&str], left: usize) -> Table {
     let mut table = Table::new();
@@ -20,14 +21,22 @@ fn table(header: &[&str], left: usize) -> Table {
 /// One line per arm of a run on the mock.
 pub(crate) fn run(scenario: &Scenario, rows: &[Row]) -> String {
     let header = [
-        "arm", "role", "verdict", "objects/call", "bytes/call", "array bytes/call", "unattributed",
-        "model", "as expected",
+        "arm",
+        "role",
+        "verdict",
+        "objects/call",
+        "bytes/call",
+        "array bytes/call",
+        "unattributed",
+        "model",
+        "as expected",
     ];
     let mut table = table(&header, 3);
     for arm in arms(rows) {
         let net = arm.verdict(THREAD_NET);
         let per_call = net.and_then(|row| row.per_call);
-        let figure = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| format!("{v:.3}"));
+        let figure =
+            |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| format!("{v:.3}"));
         let unattributed = arm.verdict(UNATTRIBUTED).and_then(|row| row.slope_per_step);
         table.add_row([
             arm.run.arm.clone(),
@@ -37,70 +46,94 @@ pub(crate) fn run(scenario: &Scenario, rows: &[Row]) -> String {
             figure(per_call.map(|p| p.bytes)),
             figure(per_call.map(|p| p.array_bytes)),
             unattributed.map_or_else(|| "-".to_owned(), |slope| slope.value.to_string()),
-            yes(arm.verdicts.iter().all(|row| row.model_matches == Some(true))),
+            yes(arm
+                .verdicts
+                .iter()
+                .all(|row| row.model_matches == Some(true))),
             yes(arm.verdicts.iter().all(|row| row.as_expected)),
         ]);
     }
     let steps = arms(rows).first().map_or(0, |arm| arm.run.steps);
-    format!("{}: {} ({steps} steps)\n{table}\n", scenario.name, scenario.title)
+    format!(
+        "{}: {} ({steps} steps)\n{table}\n",
+        scenario.name, scenario.title
+    )
 }
 
 /// What went against the expectation, a line each.
 pub(crate) fn complaints(rows: &[Row]) -> String {
-    let mut text = String::new();
-    for row in rows {
-        match row {
-            Row::Verdict(row) if !row.as_expected => {
-                text += &format!(
-                    "{}/{} {}: {} (expected {}), model matches: {}, {}\n",
-                    row.scenario,
-                    row.arm,
-                    row.metric,
-                    verdict(row.verdict),
-                    verdict(row.expected),
-                    row.model_matches.is_none_or(|matches| matches),
-                    serde_json::Value::from(row.evidence.clone()),
-                );
-            }
-            Row::Compare(row) if !row.as_expected => {
-                text += &format!(
-                    "{}/{} {} on {}: {} (expected {}), {}\n",
-                    row.scenario,
-                    row.arm,
-                    row.metric,
-                    row.backend,
-                    verdict(row.verdict),
-                    verdict(row.expected),
-                    serde_json::Value::from(row.evidence.clone()),
-                );
-            }
-            _ => {}
-        }
-    }
-    text
+    let lines = rows.iter().filter_map(|row| match row {
+        Row::Verdict(row) if !row.as_expected => Some(format!(
+            "{}/{} {}: {} (expected {}), model matches: {}, {}\n",
+            row.scenario,
+            row.arm,
+            row.metric,
+            verdict(row.verdict),
+            verdict(row.expected),
+            row.model_matches.is_none_or(|matches| matches),
+            Value::from(row.evidence.clone()),
+        )),
+        Row::Compare(row) if !row.as_expected => Some(format!(
+            "{}/{} {} on {}: {} (expected {}), {}\n",
+            row.scenario,
+            row.arm,
+            row.metric,
+            row.backend,
+            verdict(row.verdict),
+            verdict(row.expected),
+            Value::from(row.evidence.clone()),
+        )),
+        _ => None,
+    });
+    lines.collect()
 }
 
 /// Mock and real side by side, with the reported figures. "predicted" is the
 /// mock's blocks in glibc's chunks over the steps that the real side reads.
-pub(crate) fn ab(scenario: &Scenario, window: Window, rows: &[Row], compared: &[Compare]) -> String {
+pub(crate) fn ab(
+    scenario: &Scenario,
+    window: Window,
+    rows: &[Row],
+    compared: &[Compare],
+) -> String {
     let header = [
-        "arm", "role", "mock", "real", "objects/call", "mock B/call", "predicted B/call",
-        "real B/call", "95 % interval", "reported", "Python on mock", "as expected",
+        "arm",
+        "role",
+        "mock",
+        "real",
+        "objects/call",
+        "mock B/call",
+        "predicted B/call",
+        "real B/call",
+        "95 % interval",
+        "reported",
+        "Python on mock",
+        "as expected",
     ];
     let mut table = table(&header, 4);
     let of = |arm: &str, backend: &str| {
-        compared.iter().find(|row| row.arm == arm && row.backend == backend)
+        compared
+            .iter()
+            .find(|row| row.arm == arm && row.backend == backend)
     };
     // A process of the Python module writes a run row too, but no verdict.
-    for arm in arms(rows).into_iter().filter(|arm| !arm.verdicts.is_empty()) {
+    for arm in arms(rows)
+        .into_iter()
+        .filter(|arm| !arm.verdicts.is_empty())
+    {
         let name = &*arm.run.arm;
         let net = arm.verdict(THREAD_NET);
         let per_call = net.and_then(|row| row.per_call);
         let (real, python) = (of(name, "mindspore"), of(name, "mockspore"));
         let slope = real.and_then(|row| row.difference_per_call);
         let reported = scenario.reported.iter().filter(|figure| figure.arm == name);
-        let reported: Vec<String> = reported.map(|figure| format!("{} {}", figure.value, figure.unit)).collect();
-        let expected = [real, python].into_iter().flatten().all(|row| row.as_expected);
+        let reported: Vec<String> = reported
+            .map(|figure| format!("{} {}", figure.value, figure.unit))
+            .collect();
+        let expected = [real, python]
+            .into_iter()
+            .flatten()
+            .all(|row| row.as_expected);
         table.add_row([
             name.to_owned(),
             arm.run.role.clone(),
@@ -116,14 +149,13 @@ pub(crate) fn ab(scenario: &Scenario, window: Window, rows: &[Row], compared: &[
             yes(arm.verdicts.iter().all(|row| row.as_expected) && expected),
         ]);
     }
-    let mut text = format!("{}: {}\n", scenario.name, scenario.title);
-    if let Some(first) = compared.first() {
-        text += &format!(
+    let sides = compared.first().map_or_else(String::new, |first| {
+        format!(
             "mock against {} {} on {}, {} compared with arm '{}'\n",
             first.backend, first.version, first.device, first.metric, first.control
-        );
-    }
-    format!("{text}{table}\n")
+        )
+    });
+    format!("{}: {}\n{sides}{table}\n", scenario.name, scenario.title)
 }
 
 /// Bytes per call that glibc is predicted to show between two steps.
@@ -165,7 +197,10 @@ struct ArmRows<'a> {
 
 impl<'a> ArmRows<'a> {
     fn verdict(&self, metric: &str) -> Option<&'a VerdictRow> {
-        self.verdicts.iter().copied().find(|row| row.metric == metric)
+        self.verdicts
+            .iter()
+            .copied()
+            .find(|row| row.metric == metric)
     }
 }
 

@@ -50,10 +50,16 @@ mod tests {
     #[test]
     fn a_difference_is_judged_by_its_whole_interval() {
         let control = [0.2, -0.3, 0.1];
-        assert_eq!(verdict(&[105.0, 104.1, 106.2], &control), Some(Verdict::Growth));
+        assert_eq!(
+            verdict(&[105.0, 104.1, 106.2], &control),
+            Some(Verdict::Growth)
+        );
         assert_eq!(verdict(&[0.1, 0.4, -0.2], &control), Some(Verdict::Plateau));
         // Centred on 0, but too wide to show anything.
-        assert_eq!(verdict(&[-40.0, 0.0, 40.0], &control), Some(Verdict::Inconclusive));
+        assert_eq!(
+            verdict(&[-40.0, 0.0, 40.0], &control),
+            Some(Verdict::Inconclusive)
+        );
         assert_eq!(verdict(&[105.0], &[0.0]), None);
     }
 }

@@ -96,7 +96,8 @@ impl Recorder {
         }
         let net = now.net - self.base.net;
         self.rows.push(net);
-        self.rows.push(net - (now.attributed - self.base.attributed));
+        self.rows
+            .push(net - (now.attributed - self.base.attributed));
         Ok(())
     }
 
@@ -109,16 +110,26 @@ impl Recorder {
         let taken = self.rows.len() / width;
         if taken != self.grid.samples() {
             let planned = self.grid.samples();
-            return Err(Error::BrokenGrid(format!("{taken} of {planned} readings were taken")));
+            return Err(Error::BrokenGrid(format!(
+                "{taken} of {planned} readings were taken"
+            )));
         }
         let steps: Vec<u64> = (0..taken).map(|index| self.grid.step(index)).collect();
-        let mut names: Vec<String> = self.kinds.iter().map(|kind| format!("objects.{kind}")).collect();
+        let mut names: Vec<String> = self
+            .kinds
+            .iter()
+            .map(|kind| format!("objects.{kind}"))
+            .collect();
         if self.heap.is_some() {
             names.extend([THREAD_NET.to_owned(), UNATTRIBUTED.to_owned()]);
         }
         let series = names.into_iter().enumerate().map(|(column, metric)| {
             let values = self.rows.iter().skip(column).step_by(width);
-            Series::new(metric, steps.clone(), values.map(|&value| value as f64).collect())
+            Series::new(
+                metric,
+                steps.clone(),
+                values.map(|&value| value as f64).collect(),
+            )
         });
         series.collect()
     }

@@ -167,7 +167,9 @@ pub fn read(path: &Path) -> Result<Vec<Row>, Error> {
     };
     let text = fs::read_to_string(path)
         .map_err(|error| bad(1, error.to_string(), "give a file of JSON lines"))?;
-    let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
+    let lines = (1..)
+        .zip(text.lines())
+        .filter(|(_, line)| !line.trim().is_empty());
     let rows = lines.map(|(number, line)| {
         let fields: Value = serde_json::from_str(line).map_err(|error| {
             let mend = if error.is_eof() {
@@ -182,8 +184,13 @@ pub fn read(path: &Path) -> Result<Vec<Row>, Error> {
             let why = format!("schema_version is not {SCHEMA_VERSION}");
             return Err(bad(number, why, "write it with this version of mockspore"));
         }
-        serde_json::from_value(fields)
-            .map_err(|error| bad(number, error.to_string(), "see the result format in README.md"))
+        serde_json::from_value(fields).map_err(|error| {
+            bad(
+                number,
+                error.to_string(),
+                "see the result format in README.md",
+            )
+        })
     });
     rows.collect()
 }

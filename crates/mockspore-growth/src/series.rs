@@ -18,15 +18,24 @@ impl Series {
     pub fn new(metric: String, steps: Vec<u64>, values: Vec<f64>) -> Result<Self, Error> {
         let broken = |why: String| Err(Error::BrokenGrid(format!("{metric}: {why}")));
         if steps.len() != values.len() {
-            return broken(format!("{} steps for {} readings", steps.len(), values.len()));
+            return broken(format!(
+                "{} steps for {} readings",
+                steps.len(),
+                values.len()
+            ));
         }
         if let Some(bad) = values.iter().position(|value| !value.is_finite()) {
             return broken(format!("the reading at step {} is no number", steps[bad]));
         }
         let gaps: Vec<Option<u64>> = steps.windows(2).map(|w| w[1].checked_sub(w[0])).collect();
-        if let Some(at) = gaps.iter().position(|&gap| gap != gaps[0] || gap.unwrap_or(0) == 0) {
+        if let Some(at) = gaps
+            .iter()
+            .position(|&gap| gap != gaps[0] || gap.unwrap_or(0) == 0)
+        {
             let (from, to) = (steps[at], steps[at + 1]);
-            return broken(format!("the grid is irregular between steps {from} and {to}"));
+            return broken(format!(
+                "the grid is irregular between steps {from} and {to}"
+            ));
         }
         Ok(Self {
             metric,

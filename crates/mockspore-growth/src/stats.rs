@@ -56,16 +56,22 @@ pub(crate) fn theil_sen(values: &[f64]) -> Option<Estimate> {
     let rank = |at: f64| slopes[(at.round().max(0.0) as usize).min(slopes.len() - 1)];
     Some(Estimate {
         value: slope,
-        lo: rank((count - c) / 2.0),
-        hi: rank((count + c) / 2.0),
+        lo: rank(f64::midpoint(count, -c)),
+        hi: rank(f64::midpoint(count, c)),
     })
 }
 
 fn residual_autocorrelation(values: &[f64], slope: f64) -> f64 {
-    let residuals: Vec<f64> = (0..).zip(values).map(|(i, v)| v - slope * f64::from(i)).collect();
+    let residuals: Vec<f64> = (0..)
+        .zip(values)
+        .map(|(i, v)| v - slope * f64::from(i))
+        .collect();
     let mean = residuals.iter().sum::<f64>() / residuals.len() as f64;
     let variance: f64 = residuals.iter().map(|r| (r - mean).powi(2)).sum();
-    let lagged: f64 = residuals.windows(2).map(|w| (w[0] - mean) * (w[1] - mean)).sum();
+    let lagged: f64 = residuals
+        .windows(2)
+        .map(|w| (w[0] - mean) * (w[1] - mean))
+        .sum();
     if variance > 0.0 {
         (lagged / variance).clamp(0.0, MAX_AUTOCORRELATION)
     } else {
@@ -99,7 +105,11 @@ mod tests {
     fn mean_interval_is_students() {
         let fit = mean_interval(&[100.0, 104.0, 105.0]).expect("3 values");
         assert_relative_eq!(fit.value, 103.0);
-        assert_relative_eq!(fit.hi - fit.value, 4.303 * 7f64.sqrt() / 3f64.sqrt(), epsilon = 1e-9);
+        assert_relative_eq!(
+            fit.hi - fit.value,
+            4.303 * 7f64.sqrt() / 3f64.sqrt(),
+            epsilon = 1e-9
+        );
         assert!(mean_interval(&[1.0]).is_none());
     }
 }

@@ -1,5 +1,10 @@
 //! The two backward paths and the executor's switches.
 
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "pyo3 hands arguments over by value"
+)]
+
 use mockspore::{Error, Runtime};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -32,7 +37,8 @@ pub(crate) fn grad(
         returned = Some(output.unbind());
         outputs
     };
-    let result = with_runtime(|runtime| runtime.grad(forward, &tensors, &positions, sens.as_deref()));
+    let result =
+        with_runtime(|runtime| runtime.grad(forward, &tensors, &positions, sens.as_deref()));
     let (_, grads) = result.map_err(|error| raise(py, error))?;
     let output = returned.unwrap_or_else(|| py.None());
     Ok((output, grads.into_iter().map(Tensor).collect()))

@@ -1,7 +1,7 @@
 //! `mockspore._mockspore`: the mock runtime as Python sees it.
 //!
 //! One Runtime per thread, replaced by `reset()`. The bodies of these classes
-//! are CPython's memory; what they hold is this allocator's, so the thread's
+//! are `CPython`'s memory; what they hold is this allocator's, so the thread's
 //! net bytes are the mock's alone.
 
 mod convert;

@@ -32,7 +32,10 @@ fn device_of(py: Python<'_>, name: &str) -> PyResult<Device> {
     match name {
         "CPU" => Ok(Device::Cpu),
         "Ascend" => Ok(Device::Ascend),
-        _ => Err(value_error(py, format!("device must be 'CPU' or 'Ascend', but got '{name}'"))),
+        _ => Err(value_error(
+            py,
+            format!("device must be 'CPU' or 'Ascend', but got '{name}'"),
+        )),
     }
 }
 
@@ -45,7 +48,10 @@ pub(crate) fn reset(
     device: &str,
     policies: Option<BTreeMap<String, String>>,
 ) -> PyResult<()> {
-    let base = match Version::ALL.into_iter().find(|known| known.number() == version) {
+    let base = match Version::ALL
+        .into_iter()
+        .find(|known| known.number() == version)
+    {
         Some(known) => Policies::mindspore(known),
         None if version == "fixed" => Policies::fixed(),
         None => {
@@ -54,9 +60,15 @@ pub(crate) fn reset(
             return Err(value_error(py, message));
         }
     };
-    let mut fields = serde_json::to_value(base).map_err(|error| value_error(py, error.to_string()))?;
+    let mut fields =
+        serde_json::to_value(base).map_err(|error| value_error(py, error.to_string()))?;
     if let Some(fields) = fields.as_object_mut() {
-        fields.extend(policies.unwrap_or_default().into_iter().map(|(name, value)| (name, value.into())));
+        fields.extend(
+            policies
+                .unwrap_or_default()
+                .into_iter()
+                .map(|(name, value)| (name, value.into())),
+        );
     }
     let policies: Policies =
         serde_json::from_value(fields).map_err(|error| value_error(py, error.to_string()))?;
@@ -89,12 +101,17 @@ pub(crate) fn device() -> &'static str {
 /// Live objects by kind.
 #[pyfunction]
 pub(crate) fn census() -> BTreeMap<&'static str, u64> {
-    with_runtime(|runtime| Kind::ALL.map(|kind| (kind.name(), runtime.live(kind))).into())
+    with_runtime(|runtime| {
+        Kind::ALL
+            .map(|kind| (kind.name(), runtime.live(kind)))
+            .into()
+    })
 }
 
 /// Bytes that this thread has allocated in the extension and not freed.
 #[pyfunction]
 pub(crate) fn thread_net(py: Python<'_>) -> PyResult<i64> {
-    let heap = Heap::open().map_err(|error| exception(py, "MockRuntimeError", error.to_string()))?;
+    let heap =
+        Heap::open().map_err(|error| exception(py, "MockRuntimeError", error.to_string()))?;
     Ok(heap.thread_net())
 }

@@ -8,7 +8,7 @@ use crate::convert::{array_from, tensor_from};
 use crate::error::{exception, raised};
 
 /// A tensor of the mock runtime.
-#[pyclass(unsendable, frozen, subclass, module = "mockspore")]
+#[pyclass(unsendable, frozen, module = "mockspore")]
 pub(crate) struct Tensor(pub(crate) mockspore::Tensor);
 
 #[pymethods]
@@ -18,7 +18,7 @@ impl Tensor {
         tensor_from(input_data).map(Self)
     }
 
-    /// The values as a NumPy array.
+    /// The values as a `NumPy` array.
     fn asnumpy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArrayDyn<f32>>> {
         array_from(py, &self.0)
     }
@@ -62,7 +62,11 @@ impl Tensor {
     }
 
     fn __repr__(&self) -> String {
-        format!("Tensor(shape={}, value={:?})", self.0.shape(), self.0.to_vec())
+        format!(
+            "Tensor(shape={}, value={:?})",
+            self.0.shape(),
+            self.0.to_vec()
+        )
     }
 }
 

@@ -22,7 +22,12 @@ pub(crate) fn zip(
         left: a.shape,
         right: b.shape,
     })?;
-    let at = |i| f(a.at(source(i, shape, a.shape)), b.at(source(i, shape, b.shape)));
+    let at = |i| {
+        f(
+            a.at(source(i, shape, a.shape)),
+            b.at(source(i, shape, b.shape)),
+        )
+    };
     Ok(Array::new(a.core(), shape, (0..shape.size()).map(at)))
 }
 
@@ -55,8 +60,20 @@ pub(crate) fn matmul(a: &Array, a_t: bool, b: &Array, b_t: bool) -> Result<Array
     if inner != b_inner {
         return Err(mismatch);
     }
-    let left = |row, at| a.at(if a_t { at * rows + row } else { row * inner + at });
-    let right = |at, column| b.at(if b_t { column * inner + at } else { at * columns + column });
+    let left = |row, at| {
+        a.at(if a_t {
+            at * rows + row
+        } else {
+            row * inner + at
+        })
+    };
+    let right = |at, column| {
+        b.at(if b_t {
+            column * inner + at
+        } else {
+            at * columns + column
+        })
+    };
     let dot = |row, column| (0..inner).map(|at| left(row, at) * right(at, column)).sum();
     let values = (0..rows * columns).map(|at| dot(at / columns, at % columns));
     Ok(Array::new(a.core(), Shape::new(&[rows, columns])?, values))

@@ -31,5 +31,5 @@ pub mod tensor;
 pub use autograd::hook::TensorHookHandle;
 pub use error::Error;
 pub use policy::{Device, HookMap, HookRelease, Policies, Version};
-pub use runtime::{Runtime};
+pub use runtime::Runtime;
 pub use tensor::{Shape, Tensor};

@@ -180,11 +180,14 @@ impl Runtime {
         let outputs = outputs?;
         let roots = engine::roots(&outputs, sens)?;
         let captured = engine::backward(core, Request::capture(roots, &leaves))?;
-        let grads = captured.into_iter().zip(positions).map(|(grad, &position)| {
-            // An input that no output depends on has a zero gradient.
-            let zeros = || crate::kernels::full(core, inputs[position].shape(), 0.0);
-            Tensor::from_array(grad.unwrap_or_else(zeros), None)
-        });
+        let grads = captured
+            .into_iter()
+            .zip(positions)
+            .map(|(grad, &position)| {
+                // An input that no output depends on has a zero gradient.
+                let zeros = || crate::kernels::full(core, inputs[position].shape(), 0.0);
+                Tensor::from_array(grad.unwrap_or_else(zeros), None)
+            });
         let grads = grads.collect();
         Ok((outputs, grads))
     }

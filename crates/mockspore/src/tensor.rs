@@ -81,14 +81,11 @@ pub(crate) struct Array {
 
 impl Array {
     /// `values` must yield exactly `shape.size()` values.
-    pub(crate) fn new(
-        core: &Rc<Core>,
-        shape: Shape,
-        values: impl Iterator<Item = f32>,
-    ) -> Self {
+    pub(crate) fn new(core: &Rc<Core>, shape: Shape, values: impl Iterator<Item = f32>) -> Self {
         let cells: Rc<[Cell<f32>]> = values.map(Cell::new).collect();
         debug_assert_eq!(cells.len(), shape.size());
-        core.census.created(Kind::Storage, storage_size(cells.len()));
+        core.census
+            .created(Kind::Storage, storage_size(cells.len()));
         let storage = Storage {
             core: Rc::clone(core),
             cells,
@@ -205,7 +202,13 @@ impl Tensor {
     /// Whether no operator node made it (`Tensor._is_leaf`).
     pub fn is_leaf(&self) -> bool {
         let meta = self.0.meta.borrow();
-        !matches!(&*meta, Some(Meta { node: GradNode::Op(_), .. }))
+        !matches!(
+            &*meta,
+            Some(Meta {
+                node: GradNode::Op(_),
+                ..
+            })
+        )
     }
 
     /// Makes it a leaf that gradients flow into (`Tensor.requires_grad_`).

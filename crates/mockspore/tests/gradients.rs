@@ -1,4 +1,5 @@
 //! Gradients against finite differences.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use approx::assert_relative_eq;
 use mockspore::{Device, Error, Policies, Runtime, Tensor, Version, ops};
@@ -18,24 +19,37 @@ fn check(function: Function, shapes: &[&[usize]]) {
     let mut draw = |size: usize| -> Vec<f32> {
         // Away from the kink of relu.
         let signed = |sign: bool, size: f32| if sign { size } else { -size };
-        (0..size).map(|_| signed(random.random(), random.random_range(0.3..1.3))).collect()
+        (0..size)
+            .map(|_| signed(random.random(), random.random_range(0.3..1.3)))
+            .collect()
     };
-    let data: Vec<Vec<f32>> = shapes.iter().map(|dims| draw(dims.iter().product())).collect();
+    let data: Vec<Vec<f32>> = shapes
+        .iter()
+        .map(|dims| draw(dims.iter().product()))
+        .collect();
     let tensors = |data: &[Vec<f32>]| -> Vec<Tensor> {
         let pairs = data.iter().zip(shapes);
-        pairs.map(|(values, dims)| runtime.tensor(values, dims).unwrap()).collect()
+        pairs
+            .map(|(values, dims)| runtime.tensor(values, dims).unwrap())
+            .collect()
     };
     let shape = function(&tensors(&data)).unwrap().shape();
     let weights = draw(shape.size());
     let value = |data: &[Vec<f32>]| -> f64 {
         let output = function(&tensors(data)).unwrap().to_vec();
-        output.iter().zip(&weights).map(|(&y, &w)| f64::from(y) * f64::from(w)).sum()
+        output
+            .iter()
+            .zip(&weights)
+            .map(|(&y, &w)| f64::from(y) * f64::from(w))
+            .sum()
     };
     let sens = [runtime.tensor(&weights, shape.dims()).unwrap()];
     let positions: Vec<usize> = (0..shapes.len()).collect();
     let forward = |inputs: &[Tensor]| Ok(vec![function(inputs)?]);
     let inputs = tensors(&data);
-    let (_, grads) = runtime.grad(forward, &inputs, &positions, Some(&sens)).unwrap();
+    let (_, grads) = runtime
+        .grad(forward, &inputs, &positions, Some(&sens))
+        .unwrap();
     let step = 1e-2_f32;
     for (input, grad) in grads.iter().enumerate() {
         assert_eq!(grad.shape().dims(), shapes[input]);
@@ -46,7 +60,12 @@ fn check(function: Function, shapes: &[&[usize]]) {
                 value(&moved)
             };
             let numeric = (at_offset(step) - at_offset(-step)) / (2.0 * f64::from(step));
-            assert_relative_eq!(f64::from(exact), numeric, epsilon = 2e-3, max_relative = 5e-3);
+            assert_relative_eq!(
+                f64::from(exact),
+                numeric,
+                epsilon = 2e-3,
+                max_relative = 5e-3
+            );
         }
     }
 }
@@ -99,8 +118,20 @@ fn shapes_that_do_not_fit_are_errors() {
     let runtime = runtime();
     let two = runtime.tensor(&[1.0, 2.0], &[2]).unwrap();
     let three = runtime.tensor(&[1.0, 2.0, 3.0], &[3]).unwrap();
-    assert!(matches!(ops::mul(&two, &three), Err(Error::Broadcast { op: "mul", .. })));
-    assert!(matches!(ops::matmul(&two, &three), Err(Error::Matmul { .. })));
-    assert!(matches!(runtime.tensor(&[1.0], &[2]), Err(Error::DataLength { values: 1, .. })));
-    assert!(matches!(runtime.tensor(&[1.0], &[1; 5]), Err(Error::Rank { rank: 5 })));
+    assert!(matches!(
+        ops::mul(&two, &three),
+        Err(Error::Broadcast { op: "mul", .. })
+    ));
+    assert!(matches!(
+        ops::matmul(&two, &three),
+        Err(Error::Matmul { .. })
+    ));
+    assert!(matches!(
+        runtime.tensor(&[1.0], &[2]),
+        Err(Error::DataLength { values: 1, .. })
+    ));
+    assert!(matches!(
+        runtime.tensor(&[1.0], &[1; 5]),
+        Err(Error::Rank { rank: 5 })
+    ));
 }

@@ -1,4 +1,5 @@
 //! Random programs: the hook map holds exactly what the policies say.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod program;
 
@@ -57,7 +58,9 @@ proptest! {
     fn policies_never_change_a_gradient(program in programs()) {
         let gradients = all_policies().into_iter().map(|policies| {
             let mut world = World::new(policies);
-            program.iter().for_each(|&op| world.apply(op));
+            for &op in &program {
+                world.apply(op);
+            }
             world.gradients
         });
         let all: Vec<Vec<u32>> = gradients.collect();
@@ -70,7 +73,9 @@ proptest! {
     fn nothing_is_left_when_every_tensor_is_dropped_and_the_map_cleared(program in programs()) {
         for policies in all_policies() {
             let mut world = World::new(policies);
-            program.iter().for_each(|&op| world.apply(op));
+            for &op in &program {
+                world.apply(op);
+            }
             world.drop_everything();
             world.runtime.clear_res();
             let left = world.runtime.census().live_total();

@@ -1,2 +1,2 @@
 //! Tests and checks of the whole project.
-fn main(){}
+fn main() {}

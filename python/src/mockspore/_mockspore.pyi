@@ -29,6 +29,7 @@ __all__ = [
     "thread_net",
 ]
 
+@final
 class Tensor:
     def __new__(cls, input_data: ArrayLike) -> Tensor: ...
     @property

@@ -28,7 +28,12 @@ pub(crate) fn ab(args: &Ab) -> Result<Outcome, Error> {
         let arms = processes::rounds(args, &scenario, &plan, &chosen)?;
         let mut rows = mock_rows(args, entry, &scenario, &plan, &arms)?;
         let mut run = |backend, arms: &Rounds<'_>| {
-            let script = processes::Source { args, script: &script, plan: &plan, backend };
+            let script = processes::Source {
+                args,
+                script: &script,
+                plan: &plan,
+                backend,
+            };
             processes::run_rounds(&script, &scenario, arms, &mut rows)
         };
         let processes = run(MINDSPORE, &arms)?;
@@ -91,7 +96,8 @@ fn compare(args: &Ab, scenario: &Scenario, arms: &Rounds<'_>, processes: &ByArm)
             let row = real::compare(scenario, arm, expectation, own, controls);
             row.map_err(|error| error.to_string())
         });
-        let invalid = |why: String| real::invalid(scenario, arm, MINDSPORE, args.device.name(), &why);
+        let invalid =
+            |why: String| real::invalid(scenario, arm, MINDSPORE, args.device.name(), &why);
         Some(row.unwrap_or_else(invalid))
     });
     judged.collect()
@@ -111,7 +117,8 @@ fn compare_mock(
             let row = real::compare_mock(scenario, arm, plan.window(), own);
             row.map_err(|error| error.to_string())
         });
-        let invalid = |why: String| real::invalid(scenario, arm, MOCKSPORE, args.device.name(), &why);
+        let invalid =
+            |why: String| real::invalid(scenario, arm, MOCKSPORE, args.device.name(), &why);
         Some(row.unwrap_or_else(invalid))
     });
     judged.collect()

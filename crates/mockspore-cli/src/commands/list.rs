@@ -17,12 +17,22 @@ pub(crate) fn list(args: &List) -> Result<Outcome, Error> {
         };
         line(format_args!("{}: {}", scenario.name, scenario.title));
         for (name, knob) in &scenario.knobs {
-            let about = knob.get("about").and_then(serde_json::Value::as_str).unwrap_or_default();
-            let default = knob.get("default").map_or_else(String::new, ToString::to_string);
+            let about = knob
+                .get("about")
+                .and_then(serde_json::Value::as_str)
+                .unwrap_or_default();
+            let default = knob
+                .get("default")
+                .map_or_else(String::new, ToString::to_string);
             line(format_args!("  knob {name} = {default}: {about}"));
         }
         for arm in &scenario.arms {
-            line(format_args!("  arm {} ({}): {}", arm.name, arm.role.name(), arm.about));
+            line(format_args!(
+                "  arm {} ({}): {}",
+                arm.name,
+                arm.role.name(),
+                arm.about
+            ));
         }
     }
     print(&text)?;

@@ -19,6 +19,8 @@ fn scenarios(names: &[String], dir: Option<&Path>) -> Result<Vec<(Entry, Scenari
         let found = names.iter().map(|name| Entry::find(name));
         found.collect::<Result<_, _>>()?
     };
-    let loaded = entries.into_iter().map(|entry| Ok((entry, entry.scenario(dir)?)));
+    let loaded = entries
+        .into_iter()
+        .map(|entry| Ok((entry, entry.scenario(dir)?)));
     loaded.collect()
 }

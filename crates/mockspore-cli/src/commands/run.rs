@@ -5,9 +5,8 @@ use mockspore_growth::probe::jemalloc::Heap;
 use mockspore_growth::probe::{malloc, process};
 use mockspore_growth::report::Row;
 use repros::registry::Entry;
-use repros::runner::{self, Request};
+use repros::runner::{self, Observed, Request};
 use repros::scenario::{Arm, Scenario};
-use serde_json::{Map, Value};
 
 use crate::args::{Format, Run};
 use crate::commands::scenarios;
@@ -80,11 +79,17 @@ fn as_version(
     version: &str,
     set: &[(String, String)],
 ) -> Result<(Arm, Request), Error> {
-    let policies = match Version::ALL.into_iter().find(|known| known.number() == version) {
+    let policies = match Version::ALL
+        .into_iter()
+        .find(|known| known.number() == version)
+    {
         Some(known) => Policies::mindspore(known),
         None if version == "fixed" => Policies::fixed(),
         None => {
-            let known = Version::ALL.map(Version::number).into_iter().chain(["fixed"]);
+            let known = Version::ALL
+                .map(Version::number)
+                .into_iter()
+                .chain(["fixed"]);
             let names: Vec<&str> = known.collect();
             let hint = match repros::near(version, names.iter().copied()) {
                 Some(near) => format!("did you mean '{near}'?"),
@@ -94,7 +99,10 @@ fn as_version(
         }
     };
     let like = scenario.releases.get(version).ok_or_else(|| {
-        Error::Usage(format!("scenario '{}' declares nothing for '{version}'", scenario.name))
+        Error::Usage(format!(
+            "scenario '{}' declares nothing for '{version}'",
+            scenario.name
+        ))
     })?;
     let mut arm = scenario.arm(like)?.clone();
     arm.knobs.clear();
@@ -119,26 +127,30 @@ pub(super) fn run_arm(
         opened.transpose().map_err(repros::Error::from)
     };
     let observer = if probe { heap()? } else { None };
-    let mut observe = |_| {
+    let mut observe = || {
         let metrics = probe.then(|| observation(observer.as_ref()));
         metrics.transpose().map_err(repros::Error::from)
     };
-    Ok(runner::run(entry, scenario, arm, request, heap()?, &mut observe)?)
+    Ok(runner::run(
+        entry,
+        scenario,
+        arm,
+        request,
+        heap()?,
+        &mut observe,
+    )?)
 }
 
 /// What `--probe` adds: second opinions that differ from run to run.
-fn observation(heap: Option<&Heap>) -> Result<Map<String, Value>, mockspore_growth::Error> {
-    let mut metrics = Map::new();
-    let mut put = |name: &str, value: u64| metrics.insert(name.to_owned(), value.into());
-    if let Some(heap) = heap {
-        let stats = heap.stats()?;
-        put("heap.allocated", stats.allocated);
-        put("heap.active", stats.active);
-        put("heap.resident", stats.resident);
-    }
+fn observation(heap: Option<&Heap>) -> Result<Observed, mockspore_growth::Error> {
+    let stats = heap.map(Heap::stats).transpose()?;
     let memory = process::own()?;
-    put("proc.anon", memory.anon);
-    put("proc.rss", memory.rss);
-    put("libc.malloc_inuse", malloc::in_use()?);
-    Ok(metrics)
+    Ok([
+        stats.map(|stats| ("heap.allocated", stats.allocated)),
+        stats.map(|stats| ("heap.active", stats.active)),
+        stats.map(|stats| ("heap.resident", stats.resident)),
+        Some(("proc.anon", memory.anon)),
+        Some(("proc.rss", memory.rss)),
+        Some(("libc.malloc_inuse", malloc::in_use()?)),
+    ])
 }

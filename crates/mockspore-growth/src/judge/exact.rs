@@ -22,7 +22,8 @@ pub fn exact(series: &Series, cap_uncovered: Option<&str>) -> Judgement {
     let values = series.values();
     let n = values.len();
     let enough = n >= MIN_READINGS;
-    let [_, q2, q3, q4] = [0, 1, 2, 3].map(|quarter| floor(values, quarter * n / 4..(quarter + 1) * n / 4));
+    let [_, q2, q3, q4] =
+        [0, 1, 2, 3].map(|quarter| floor(values, quarter * n / 4..(quarter + 1) * n / 4));
     let verdict = match (q3.total_cmp(&q2).is_gt(), q4.total_cmp(&q3).is_gt()) {
         _ if cap_uncovered.is_some() || !enough => Verdict::Inconclusive,
         (true, true) => Verdict::Growth,

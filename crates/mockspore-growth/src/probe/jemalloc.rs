@@ -72,6 +72,11 @@ impl Heap {
         self.allocated.get().wrapping_sub(self.deallocated.get()) as i64
     }
 
+    /// Bytes this thread has ever allocated.
+    pub fn allocated(&self) -> u64 {
+        self.allocated.get()
+    }
+
     /// The statistics, after flushing this thread's cache and, so that
     /// `resident` means live pages, purging what is unused.
     ///
@@ -91,10 +96,13 @@ impl Heap {
     }
 }
 
-/// The bytes that jemalloc spends on a request of `size` bytes (> 0).
+/// The bytes that jemalloc spends on a request of `size` bytes.
 pub fn nallocx(size: usize) -> u64 {
-    // SAFETY: a pure computation; size 0, which is undefined, is refused.
-    let bytes = if size == 0 { 0 } else { unsafe { tikv_jemalloc_sys::nallocx(size, 0) } };
+    if size == 0 {
+        return 0;
+    }
+    // SAFETY: a pure computation; size 0, which is undefined, is refused above.
+    let bytes = unsafe { tikv_jemalloc_sys::nallocx(size, 0) };
     bytes as u64
 }
 

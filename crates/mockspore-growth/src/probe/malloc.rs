@@ -2,6 +2,9 @@
 #![allow(unsafe_code, reason = "mallinfo2 is a C call")]
 
 /// Bytes in use: chunks of all arenas plus blocks mapped on their own.
+///
+/// # Errors
+/// None here; another C library has no such account.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[allow(clippy::unnecessary_wraps, reason = "it can fail on other platforms")]
 pub fn in_use() -> Result<u64, crate::Error> {

@@ -85,10 +85,7 @@ pub(crate) fn roots(outputs: &[Tensor], sens: Option<&[Tensor]>) -> Result<Vec<R
 }
 
 /// Runs the pass; the gradients at `request.capture`, `None` where none arrived.
-pub(crate) fn backward(
-    core: &Rc<Core>,
-    request: Request<'_>,
-) -> Result<Vec<Option<Array>>, Error> {
+pub(crate) fn backward(core: &Rc<Core>, request: Request<'_>) -> Result<Vec<Option<Array>>, Error> {
     core.engines.borrow_mut().push(Vec::new());
     let grad_flag = core.grad_flag.replace(false);
     let mut engine = Engine::new(core, &request);

@@ -185,10 +185,7 @@ impl Tensor {
     /// A tensor without autograd meta becomes a leaf that requires grad. A hook
     /// runs in every backward that reaches its node: on a live leaf, in each
     /// later one too.
-    pub fn register_hook(
-        &self,
-        hook: impl Fn(&Self) -> HookReturn + 'static,
-    ) -> TensorHookHandle {
+    pub fn register_hook(&self, hook: impl Fn(&Self) -> HookReturn + 'static) -> TensorHookHandle {
         let core = self.core();
         let registry = &core.hooks;
         let id = registry.last_id.get() + 1;

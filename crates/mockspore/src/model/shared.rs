@@ -158,6 +158,10 @@ mod tests {
 
     #[test]
     fn a_leaf_block_falls_in_the_256_byte_class() {
-        assert!((225..=256).contains(&block_size::<LeafNode>()), "{}", block_size::<LeafNode>());
+        assert!(
+            (225..=256).contains(&block_size::<LeafNode>()),
+            "{}",
+            block_size::<LeafNode>()
+        );
     }
 }

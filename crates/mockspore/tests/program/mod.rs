@@ -63,12 +63,13 @@ pub(crate) fn all_policies() -> Vec<Policies> {
 
 struct Made {
     tensor: Option<Tensor>,
-    /// Places of the tensors it was computed from.
-    inputs: Vec<usize>,
-    hooks: Vec<u64>,
+    /// Places of the tensors it was computed from; a leaf has none.
+    inputs: Option<[usize; 2]>,
 }
 
 /// A program's world: the runtime beside a plain account of what must live.
+/// All lists of the account have their room from the start, so that whatever
+/// is allocated later and kept is the runtime's.
 pub(crate) struct World {
     pub(crate) runtime: Runtime,
     made: Vec<Made>,
@@ -76,8 +77,8 @@ pub(crate) struct World {
     pub(crate) handles: Vec<TensorHookHandle>,
     /// Handles let go since the last backward.
     dropped: Vec<TensorHookHandle>,
-    /// Ids that the map must hold.
-    pub(crate) entries: BTreeSet<u64>,
+    /// Ids that the map must hold, ascending, with their tensor's place.
+    pub(crate) entries: Vec<(u64, usize)>,
     /// Hook calls so far.
     calls: Rc<Cell<u64>>,
     /// Bits of every gradient that a backward left behind.
@@ -93,9 +94,10 @@ impl World {
             made: Vec::with_capacity(MAX_OPS),
             handles: Vec::with_capacity(MAX_OPS),
             dropped: Vec::with_capacity(MAX_OPS),
-            entries: BTreeSet::new(),
+            entries: Vec::with_capacity(MAX_OPS),
             calls: Rc::new(Cell::new(0)),
-            gradients: Vec::new(),
+            // Each backward notes its outcome and two values of each leaf.
+            gradients: Vec::with_capacity(MAX_OPS * (1 + 2 * MAX_OPS)),
         }
     }
 
@@ -114,7 +116,7 @@ impl World {
                 if let Some(handle) = take(&mut self.handles, at) {
                     handle.remove();
                     handle.remove();
-                    self.entries.remove(&handle.id());
+                    self.forget(handle.id());
                 }
             }
             Op::Backward(at) => self.backward(at),
@@ -136,7 +138,7 @@ impl World {
         let values = [1.5, -0.25 * self.made.len() as f32];
         let tensor = self.runtime.tensor(&values, &[2]).unwrap();
         tensor.requires_grad_();
-        self.push(tensor, Vec::new());
+        self.push(tensor, None);
     }
 
     fn binary(&mut self, a: usize, b: usize, op: fn(&Tensor, &Tensor) -> Result<Tensor, Error>) {
@@ -145,14 +147,13 @@ impl World {
         };
         let tensors = [a, b].map(|place| self.made[place].tensor.clone().unwrap());
         let tensor = op(&tensors[0], &tensors[1]).unwrap();
-        self.push(tensor, vec![a, b]);
+        self.push(tensor, Some([a, b]));
     }
 
-    fn push(&mut self, tensor: Tensor, inputs: Vec<usize>) {
+    fn push(&mut self, tensor: Tensor, inputs: Option<[usize; 2]>) {
         self.made.push(Made {
             tensor: Some(tensor),
             inputs,
-            hooks: Vec::new(),
         });
     }
 
@@ -166,8 +167,7 @@ impl World {
             // hooks run at all, so a hook here must not change the gradient.
             Ok((!leaf).then(|| grad.clone()))
         });
-        self.entries.insert(handle.id());
-        self.made[place].hooks.push(handle.id());
+        self.entries.push((handle.id(), place));
         self.handles.push(handle);
     }
 
@@ -179,13 +179,16 @@ impl World {
             _ => self.runtime.run_backward(&[root], None, false),
         };
         self.gradients.push(u32::from(outcome.is_ok()));
-        let grads = self.made.iter().filter_map(|made| made.tensor.as_ref()?.grad());
-        let bits: Vec<u32> = grads.flat_map(|grad| grad.to_vec()).map(f32::to_bits).collect();
-        self.gradients.extend(bits);
+        let grads = self
+            .made
+            .iter()
+            .filter_map(|made| made.tensor.as_ref()?.grad());
+        self.gradients
+            .extend(grads.flat_map(|grad| grad.to_vec()).map(f32::to_bits));
         if self.runtime.policies().hook_release != HookRelease::Dropped {
-            for handle in self.dropped.drain(..) {
+            while let Some(handle) = self.dropped.pop() {
                 handle.remove();
-                self.entries.remove(&handle.id());
+                self.forget(handle.id());
             }
         }
     }
@@ -201,7 +204,9 @@ impl World {
             })?;
             Ok(None)
         });
-        let outcome = self.runtime.run_backward(&[root.clone()], None, false);
+        let outcome = self
+            .runtime
+            .run_backward(std::slice::from_ref(root), None, false);
         handle.remove();
         outcome
     }
@@ -218,16 +223,14 @@ impl World {
             .collect();
         while let Some(place) = open.pop() {
             if reached.insert(place) {
-                open.extend(&self.made[place].inputs);
+                open.extend(self.made[place].inputs.into_iter().flatten());
             }
         }
-        for (place, made) in self.made.iter().enumerate() {
-            if !reached.contains(&place) {
-                for id in &made.hooks {
-                    self.entries.remove(id);
-                }
-            }
-        }
+        self.entries.retain(|(_, place)| reached.contains(place));
+    }
+
+    fn forget(&mut self, id: u64) {
+        self.entries.retain(|&(entry, _)| entry != id);
     }
 
     /// The place of a tensor that still lives.

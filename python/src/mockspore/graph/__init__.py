@@ -1,1 +1,5 @@
 """Where MindSpore keeps its executor."""
+
+from mockspore.graph import api
+
+__all__ = ["api"]

@@ -24,9 +24,7 @@ def load(name: str) -> Any:
         missing = error.name or name
         if missing.split(".")[0] != name:
             raise InvalidError(f"importing {name} failed: {error}") from error
-        raise UsageError(
-            f"{sys.executable} has no {missing}: {MENDS[name]}"
-        ) from error
+        raise UsageError(f"{sys.executable} has no {missing}: {MENDS[name]}") from error
     except Exception as error:
         raise InvalidError(f"importing {name} failed: {error}") from error
     return module

@@ -9,9 +9,7 @@ from typing import Any
 
 from .errors import InvalidError
 
-_FIELDS = (
-    "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
-)
+_FIELDS = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
 SMAPS = Path("/proc/self/smaps_rollup")
 
 

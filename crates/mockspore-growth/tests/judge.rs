@@ -1,0 +1,189 @@
+//! The judge on synthetic and on published series.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use mockspore_growth::judge::{exact, noisy};
+use mockspore_growth::{Judgement, Series, Shape, Verdict};
+use proptest::prelude::*;
+use rand::rngs::ChaCha8Rng;
+use rand::{RngExt, SeedableRng};
+use serde_json::Value;
+
+fn series(values: Vec<f64>) -> Series {
+    let steps = (1..=values.len() as u64).map(|index| 10 * index).collect();
+    Series::new("synthetic".to_owned(), steps, values).unwrap()
+}
+
+fn of(count: u32, value: impl Fn(f64) -> f64) -> Series {
+    series((0..count).map(|index| value(f64::from(index))).collect())
+}
+
+fn judged(judgement: &Judgement) -> (Verdict, Option<Shape>) {
+    (judgement.verdict, judgement.shape)
+}
+
+#[test]
+fn exact_series_are_named_by_what_they_do() {
+    let flat = exact(&of(20, |_| 5.0), None);
+    assert_eq!(judged(&flat), (Verdict::Plateau, Some(Shape::Flat)));
+    assert_eq!(flat.bound, Some(5.0));
+    let linear = exact(&of(20, |i| 64.0 * i), None);
+    assert_eq!(judged(&linear), (Verdict::Growth, Some(Shape::Linear)));
+    assert_eq!(linear.slope.map(|slope| slope.value), Some(6.4));
+    let ratchet = exact(&of(40, |i| (i / 4.0).floor()), None);
+    assert_eq!(judged(&ratchet), (Verdict::Growth, Some(Shape::Ratchet)));
+    let warm = exact(&of(20, |i| i.min(6.0)), None);
+    assert_eq!(judged(&warm), (Verdict::Plateau, Some(Shape::WarmUp)));
+    let saw = exact(&of(40, |i| i % 5.0), None);
+    assert_eq!(judged(&saw), (Verdict::Plateau, Some(Shape::SawTooth)));
+    let root = exact(&of(40, |i| (1000.0 * i).sqrt().floor()), None);
+    assert_eq!(judged(&root), (Verdict::Growth, Some(Shape::Decelerating)));
+}
+
+#[test]
+fn a_rise_in_the_last_quarter_alone_does_not_decide() {
+    let jump = exact(&of(20, |i| if i >= 15.0 { 1.0 } else { 0.0 }), None);
+    assert_eq!(jump.verdict, Verdict::Inconclusive);
+    let earlier = exact(&of(20, |i| if i >= 10.0 { 1.0 } else { 0.0 }), None);
+    assert_eq!(judged(&earlier), (Verdict::Plateau, Some(Shape::OneJump)));
+}
+
+#[test]
+fn too_few_readings_or_an_uncovered_cap_do_not_decide() {
+    let short = exact(&of(7, |i| i), None);
+    assert_eq!((short.verdict, short.shape), (Verdict::Inconclusive, None));
+    assert_eq!(short.evidence["needed"], 8);
+    let capped = exact(&of(20, |i| i), Some("5,000 of 20,000 entries"));
+    assert_eq!(capped.verdict, Verdict::Inconclusive);
+    assert_eq!(capped.evidence["cap"], "5,000 of 20,000 entries");
+}
+
+#[test]
+fn an_irregular_or_unreadable_grid_is_refused() {
+    let new = |steps: &[u64], values: &[f64]| {
+        Series::new("m".to_owned(), steps.to_vec(), values.to_vec())
+    };
+    let message = |steps: &[u64], values: &[f64]| new(steps, values).unwrap_err().to_string();
+    assert_eq!(
+        message(&[1, 2, 4], &[0.0; 3]),
+        "m: the grid is irregular between steps 2 and 4"
+    );
+    assert_eq!(
+        message(&[1, 1], &[0.0; 2]),
+        "m: the grid is irregular between steps 1 and 1"
+    );
+    assert_eq!(message(&[1, 2], &[0.0]), "m: 2 steps for 1 readings");
+    assert_eq!(
+        message(&[1, 2], &[0.0, f64::NAN]),
+        "m: the reading at step 2 is no number"
+    );
+}
+
+/// AR(1) noise on 4 KiB pages, as anonymous memory has it.
+fn anon(seed: u64, sigma: f64, trend: impl Fn(f64) -> f64) -> Series {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let mut noise = 0.0;
+    let values = (0..80).map(|index| {
+        let uniform: f64 = (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0;
+        noise = 0.5 * noise + sigma * uniform;
+        ((trend(f64::from(index)) + noise) / 4096.0).round() * 4096.0
+    });
+    series(values.collect())
+}
+
+#[test]
+fn noisy_growth_is_found_and_noise_is_not_called_growth() {
+    let tolerance = 100.0;
+    for seed in 0..50 {
+        let steep = noisy(&anon(seed, 40e3, |i| 1.4e6 * i), tolerance);
+        assert_eq!(steep.verdict, Verdict::Growth, "seed {seed}");
+        let flat = noisy(&anon(seed, 40e3, |_| 0.0), tolerance);
+        assert_ne!(flat.verdict, Verdict::Growth, "seed {seed}");
+        let saw = noisy(&anon(seed, 4e3, |i| 1e5 * (i % 8.0)), tolerance);
+        assert_ne!(saw.verdict, Verdict::Growth, "seed {seed}");
+        let warm = noisy(&anon(seed, 40e3, |i| -8e6 * (-i / 4.0).exp()), tolerance);
+        assert_ne!(warm.verdict, Verdict::Growth, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_plateau_must_be_shown() {
+    // The same flat series: shown against a wide tolerance, open against a tight one.
+    let flat = anon(3, 40e3, |_| 0.0);
+    assert_eq!(noisy(&flat, 2000.0).verdict, Verdict::Plateau);
+    let open = noisy(&flat, 0.1);
+    assert_eq!(open.verdict, Verdict::Inconclusive);
+    assert!(open.evidence["further_steps"].as_u64() > Some(0));
+    assert_eq!(noisy(&of(19, |_| 0.0), 1.0).verdict, Verdict::Inconclusive);
+}
+
+#[test]
+fn no_published_series_is_judged_against_its_class() {
+    let text = include_str!("data/growth_series.json");
+    let published: Vec<Value> = serde_json::from_str(text).unwrap();
+    let mut judged = 0;
+    for one in &published {
+        let (id, expected) = (
+            one["id"].as_str().unwrap(),
+            one["expected"].as_str().unwrap(),
+        );
+        let numbers = |key: &str| -> Vec<f64> {
+            one[key]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_f64)
+                .collect()
+        };
+        let (x, y) = (numbers("x"), numbers("y"));
+        let steps: Vec<u64> = x.iter().map(|&step| step as u64).collect();
+        // Sorted, delta or irregular series are no readings over time.
+        let Ok(series) = Series::new(id.to_owned(), steps, y) else {
+            continue;
+        };
+        let verdict = noisy(&series, 0.0).verdict;
+        judged += 1;
+        match expected {
+            leak if leak.starts_with("LEAK") => assert_ne!(verdict, Verdict::Plateau, "{id}"),
+            "FLAT" | "BOUNDED" => assert_ne!(verdict, Verdict::Growth, "{id}"),
+            _ => {}
+        }
+        if id == "hp301-both-fixed" {
+            assert_ne!(verdict, Verdict::Plateau, "4.1 KiB/step are unexplained");
+        }
+    }
+    assert!(
+        judged >= 10,
+        "only {judged} published series have a regular grid"
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        failure_persistence: Some(Box::new(proptest::test_runner::FileFailurePersistence::Direct(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../proptest-regressions/mockspore-growth/judge.txt"
+        )))),
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn a_constant_offset_or_a_scale_does_not_change_an_exact_verdict(
+        values in prop::collection::vec(0_i32..50, 8..40),
+        offset in -1000_i32..1000,
+        scale in 1_i32..100,
+    ) {
+        let floats = |change: &dyn Fn(i32) -> i32| values.iter().map(|&v| f64::from(change(v))).collect();
+        let plain = exact(&series(floats(&|v| v)), None);
+        let moved = exact(&series(floats(&|v| scale * v + offset)), None);
+        prop_assert_eq!(judged(&plain), judged(&moved));
+    }
+
+    #[test]
+    fn growth_is_never_claimed_for_a_series_that_ends_at_its_floor(
+        values in prop::collection::vec(0_i32..50, 8..40),
+    ) {
+        let mut values: Vec<f64> = values.into_iter().map(f64::from).collect();
+        values.push(0.0);
+        prop_assert_ne!(exact(&series(values), None).verdict, Verdict::Growth);
+    }
+}

@@ -1,0 +1,114 @@
+//! `scenario.json`: the single truth of a scenario for Rust and Python.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use mockspore::{Policies, Version};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::error::Error;
+
+mod check;
+mod knobs;
+mod parts;
+
+pub use knobs::Knobs;
+pub use parts::{
+    Arm, Array, Growth, MockExpectation, Plan, RealExpectation, RealPlan, ReportBaseline, Reported,
+    Role,
+};
+
+/// Version of the file's schema.
+const SCHEMA_VERSION: u32 = 1;
+
+/// A scenario as its file declares it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    schema_version: u32,
+    /// The one name.
+    pub name: String,
+    /// What it shows, in a line.
+    pub title: String,
+    /// The upstream files it models.
+    pub sources: Vec<String>,
+    /// Figures of the reports, to be printed beside ours.
+    pub reported: Vec<Reported>,
+    /// What can be set.
+    pub knobs: Map<String, Value>,
+    /// The knob that says how many calls one step makes.
+    pub calls_per_step: String,
+    /// The kind whose objects are counted per call.
+    pub primary: String,
+    /// Requested bytes of the kinds that an arm may keep.
+    pub block_bytes: BTreeMap<String, u64>,
+    /// Objects that every arm holds from the base reading on.
+    #[serde(default)]
+    pub held: BTreeMap<String, u64>,
+    /// The array that grows with a kind.
+    pub array: Option<Array>,
+    /// Steps and readings on the mock.
+    pub plan: Plan,
+    /// How the script is run on a real framework.
+    pub real: RealPlan,
+    /// The arms, in the order they are run.
+    pub arms: Vec<Arm>,
+    /// Release to the arm whose expectation it must meet.
+    pub releases: BTreeMap<String, String>,
+}
+
+impl Scenario {
+    /// Reads and checks a file's text.
+    ///
+    /// # Errors
+    /// [`Error::Scenario`] with the file, the line and the mend.
+    pub fn parse(name: &str, path: PathBuf, text: &str) -> Result<Self, Error> {
+        let parsed: Result<Self, _> = serde_json::from_str(text);
+        let scenario = parsed.map_err(|error| Error::Scenario {
+            path: path.clone(),
+            line: error.line().max(1),
+            why: if error.is_eof() {
+                format!("{error}; the file is cut off: restore it")
+            } else {
+                error.to_string()
+            },
+        })?;
+        scenario
+            .check(name)
+            .map_err(|(needle, why)| Error::Scenario {
+                path,
+                line: line_of(text, &needle),
+                why,
+            })?;
+        Ok(scenario)
+    }
+
+    /// The arm of `name`.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`] with the near match.
+    pub fn arm(&self, name: &str) -> Result<&Arm, Error> {
+        let found = self.arms.iter().find(|arm| arm.name == name);
+        found.ok_or_else(|| Error::unknown("arm", name, self.arms.iter().map(|arm| &*arm.name)))
+    }
+
+    /// An arm's policies over those of release 2.10.0.
+    ///
+    /// # Errors
+    /// The name of a policy or value that does not exist.
+    pub fn policies(&self, arm: &Arm) -> Result<Policies, String> {
+        let base = Policies::mindspore(Version::V2_10_0);
+        let mut all = serde_json::to_value(base).map_err(|error| error.to_string())?;
+        if let Some(fields) = all.as_object_mut() {
+            fields.extend(arm.policies.clone());
+        }
+        serde_json::from_value(all).map_err(|error| error.to_string())
+    }
+}
+
+fn line_of(text: &str, needle: &str) -> usize {
+    let quoted = format!("\"{needle}\"");
+    let at = text.find(&quoted).unwrap_or_default();
+    text[..at].lines().count().max(1)
+}

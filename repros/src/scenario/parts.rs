@@ -1,0 +1,188 @@
+//! The parts of `scenario.json`.
+
+use std::collections::BTreeMap;
+
+use mockspore::Device;
+use mockspore_growth::{Shape, Verdict};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// A figure of a report.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reported {
+    /// The arm it belongs to.
+    pub arm: String,
+    /// What was measured.
+    pub what: String,
+    /// The figure.
+    pub value: f64,
+    /// Its unit.
+    pub unit: String,
+}
+
+/// An array that holds a slot for each object of a kind.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Array {
+    /// The kind of the array's block.
+    pub kind: String,
+    /// The kind whose count it grows with.
+    pub of: String,
+    /// Bytes of a slot.
+    pub slot_bytes: u64,
+    /// How it grows.
+    pub growth: Growth,
+}
+
+/// How an array grows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Growth {
+    /// By libstdc++'s primes, never back.
+    LibstdcxxUnorderedMap,
+}
+
+/// Steps and readings.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// Steps of a run.
+    pub steps: u64,
+    /// Readings of a run.
+    pub samples: u64,
+}
+
+/// How the script is run on a real framework, and what decides there.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RealPlan {
+    /// The metric that decides.
+    pub metric: String,
+    /// Steps before the first reading.
+    pub warmup: u64,
+    /// Steps after the first reading.
+    pub steps: u64,
+    /// Steps between readings.
+    pub every: u64,
+    /// Processes per arm.
+    pub rounds: u64,
+    /// The arm that the others are compared with.
+    pub control: String,
+    /// A difference this small is none.
+    pub tolerance_bytes_per_call: f64,
+    /// An interval wider than this shows nothing.
+    pub max_interval_bytes_per_call: f64,
+    /// The reports' own shape of the loop, with its confounder.
+    pub report_baseline: Option<ReportBaseline>,
+}
+
+/// How the reports' own loop is run.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReportBaseline {
+    /// Knobs set.
+    pub set: BTreeMap<String, u64>,
+    /// Steps before the first reading.
+    pub warmup: u64,
+    /// Steps after the first reading.
+    pub steps: u64,
+    /// Steps between readings.
+    pub every: u64,
+    /// Processes per arm.
+    pub rounds: u64,
+}
+
+/// What an arm is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs, reason = "the names are the glossary of the design")]
+pub enum Role {
+    Control,
+    Defect,
+    Workaround,
+    Fix,
+    WrongFix,
+    PositiveControl,
+    ShortWindow,
+    Counterfactual,
+}
+
+impl Role {
+    /// The name in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Control => "control",
+            Self::Defect => "defect",
+            Self::Workaround => "workaround",
+            Self::Fix => "fix",
+            Self::WrongFix => "wrong_fix",
+            Self::PositiveControl => "positive_control",
+            Self::ShortWindow => "short_window",
+            Self::Counterfactual => "counterfactual",
+        }
+    }
+}
+
+/// One arm: what is set, and what must come of it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Arm {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub role: Role,
+    /// What it does, in a line.
+    pub about: String,
+    /// The device it is declared for.
+    #[serde(default = "cpu")]
+    pub device: Device,
+    /// Policies that differ from release 2.10.0.
+    #[serde(default)]
+    pub policies: Map<String, Value>,
+    /// Knobs that differ from their defaults.
+    #[serde(default)]
+    pub knobs: Map<String, Value>,
+    /// What the mock must show.
+    pub mock: MockExpectation,
+    /// What a real framework must show; absent where it has no such arm.
+    pub real: Option<RealExpectation>,
+}
+
+fn cpu() -> Device {
+    Device::Cpu
+}
+
+/// What the mock must show, exactly.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MockExpectation {
+    /// Verdict on the thread's net bytes.
+    pub verdict: Verdict,
+    /// Shape of the thread's net bytes.
+    pub shape: Shape,
+    /// Requested bytes in blocks of fixed size that one call keeps.
+    pub bytes_per_call: Option<f64>,
+    /// Objects that one call keeps.
+    #[serde(default)]
+    pub keeps_per_call: BTreeMap<String, u64>,
+    /// Objects that one step keeps.
+    #[serde(default)]
+    pub keeps_per_step: BTreeMap<String, u64>,
+    /// Objects of the array's kind that a call holds within a step only.
+    #[serde(default)]
+    pub peak_per_call: u64,
+}
+
+/// What a real framework must show, compared with the control.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RealExpectation {
+    /// Whether it runs in every round, or once behind `--all-arms`.
+    #[serde(default)]
+    pub primary: bool,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Bytes per call.
+    pub bytes_per_call: [f64; 2],
+}

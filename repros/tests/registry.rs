@@ -1,0 +1,127 @@
+//! Every scenario is whole, and every fix is needed.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::fs;
+use std::path::Path;
+
+use mockspore::{Policies, Version};
+use mockspore_growth::report::Row;
+use repros::registry::{Entry, REGISTRY};
+use repros::runner::{self, Request};
+use repros::scenario::{Arm, Role, Scenario};
+
+fn scenarios() -> impl Iterator<Item = (Entry, Scenario)> {
+    REGISTRY
+        .into_iter()
+        .map(|entry| (entry, entry.scenario(None).unwrap()))
+}
+
+fn run(entry: Entry, scenario: &Scenario, arm: &Arm, change: impl Fn(&mut Request)) -> Vec<Row> {
+    let mut request = Request::arm(scenario, arm, &[]).unwrap();
+    request.steps = 40;
+    change(&mut request);
+    // Objects only: bytes are judged in the heap_* tests.
+    runner::run(entry, scenario, arm, &request, None, &mut || Ok(None)).unwrap()
+}
+
+fn as_expected(rows: &[Row]) -> bool {
+    rows.iter().all(|row| match row {
+        Row::Verdict(verdict) => verdict.as_expected,
+        _ => true,
+    })
+}
+
+#[test]
+fn each_scenario_has_all_its_files_under_its_one_name() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for entry in REGISTRY {
+        let name = entry.name;
+        let script = format!("repro_{name}_host_memory.py");
+        for file in ["README.md", "scenario.json", "mock.rs", &script] {
+            assert!(
+                folder.join(name).join(file).is_file(),
+                "{name} lacks {file}"
+            );
+        }
+        let readme = fs::read_to_string(folder.join(name).join("README.md")).unwrap();
+        assert!(readme.lines().count() <= 40, "{name}/README.md is too long");
+    }
+    let folders = fs::read_dir(folder).unwrap().filter_map(|place| {
+        let path = place.unwrap().path();
+        path.join("scenario.json")
+            .is_file()
+            .then(|| path.file_name().unwrap().to_owned())
+    });
+    for name in folders {
+        assert!(
+            REGISTRY.iter().any(|entry| entry.name == name),
+            "{name:?} is not registered"
+        );
+    }
+}
+
+#[test]
+fn each_arm_keeps_the_objects_it_declares() {
+    for (entry, scenario) in scenarios() {
+        for arm in &scenario.arms {
+            let rows = run(entry, &scenario, arm, |_| ());
+            assert!(
+                as_expected(&rows),
+                "{}/{}: {rows:#?}",
+                scenario.name,
+                arm.name
+            );
+        }
+    }
+}
+
+#[test]
+fn an_arm_whose_fix_is_taken_out_is_not_as_it_declares() {
+    for (entry, scenario) in scenarios() {
+        let roles = [Role::Fix, Role::Workaround];
+        let cured: Vec<&Arm> = scenario
+            .arms
+            .iter()
+            .filter(|arm| roles.contains(&arm.role))
+            .collect();
+        assert!(!cured.is_empty(), "{} has no fix", scenario.name);
+        for arm in cured {
+            let defective = Policies::mindspore(Version::V2_10_0);
+            let rows = run(entry, &scenario, arm, |request| {
+                request.policies = defective;
+            });
+            assert!(
+                !as_expected(&rows),
+                "{}/{} stays green",
+                scenario.name,
+                arm.name
+            );
+        }
+    }
+}
+
+#[test]
+fn each_defect_has_a_control_and_a_cure() {
+    for (_, scenario) in scenarios() {
+        let count = |role| scenario.arms.iter().filter(|arm| arm.role == role).count();
+        assert!(count(Role::Control) > 0 && count(Role::Defect) > 0 && count(Role::Fix) > 0);
+    }
+}
+
+#[test]
+fn seeds_change_values_and_no_figure() {
+    for (entry, scenario) in scenarios() {
+        let arm = scenario
+            .arms
+            .iter()
+            .find(|arm| arm.role == Role::Defect)
+            .unwrap();
+        let figures = |seed| {
+            let rows = run(entry, &scenario, arm, |request| request.seed = seed);
+            rows.into_iter()
+                .filter(|row| !matches!(row, Row::Run(_)))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(figures(1), figures(2));
+    }
+}
