@@ -98,24 +98,6 @@ impl Environments {
         self.environment(&format!("mindspore-{version}-{}", self.tag), &needs)
     }
 
-    /// Builds the extension's wheel with the tools of the `dev` environment.
-    pub(crate) fn wheel(&self, steps: &mut Steps, dev: &Path) -> Result<PathBuf, Error> {
-        let target = steps.root().join("target-py");
-        let folder = target.join("dist");
-        if folder.is_dir() {
-            fs::remove_dir_all(&folder).map_err(file(&folder))?;
-        }
-        let mut build = steps.python(
-            dev,
-            &["-m", "maturin", "build", "--release", "--quiet", "--out"],
-        );
-        build.arg(&folder).env("CARGO_TARGET_DIR", &target);
-        steps.run("the extension", &mut build)?;
-        let mut wheels = fs::read_dir(&folder).map_err(file(&folder))?;
-        let first = wheels.next().and_then(Result::ok).map(|entry| entry.path());
-        first.ok_or_else(|| Error::Wrong("maturin built no wheel".to_owned()))
-    }
-
     /// Puts the extension's wheel into an environment.
     pub(crate) fn install(
         &self,
@@ -185,6 +167,24 @@ impl Environments {
     fn lock<'a>(&self, lock: &'a mut RwLock<File>) -> Result<impl Drop + use<'a>, Error> {
         lock.write().map_err(file(&self.cache))
     }
+}
+
+/// Builds the extension's wheel with the tools of the `dev` environment.
+pub(crate) fn wheel(steps: &mut Steps, dev: &Path) -> Result<PathBuf, Error> {
+    let target = steps.root().join("target-py");
+    let folder = target.join("dist");
+    if folder.is_dir() {
+        fs::remove_dir_all(&folder).map_err(file(&folder))?;
+    }
+    let mut build = steps.python(
+        dev,
+        &["-m", "maturin", "build", "--release", "--quiet", "--out"],
+    );
+    build.arg(&folder).env("CARGO_TARGET_DIR", &target);
+    steps.run("the extension", &mut build)?;
+    let mut wheels = fs::read_dir(&folder).map_err(file(&folder))?;
+    let first = wheels.next().and_then(Result::ok).map(|entry| entry.path());
+    first.ok_or_else(|| Error::Wrong("maturin built no wheel".to_owned()))
 }
 
 fn default_cache() -> Result<PathBuf, Error> {

@@ -17,7 +17,7 @@ use crate::steps::{Error, Steps};
 #[derive(Debug, Parser)]
 #[command(about = "Tests and checks of the whole project")]
 struct Args {
-    /// Folder for virtual environments; else $MOCKSPORE_CACHE, else the user's cache folder.
+    /// Folder for virtual environments; else the variable `MOCKSPORE_CACHE`, else the user's cache folder.
     #[arg(long, global = true, value_name = "DIR")]
     cache: Option<PathBuf>,
     /// Interpreter to make them with; else the first of python3.11, 3.12, 3.10.
@@ -83,7 +83,7 @@ fn test(args: &Args, steps: &mut Steps, environments: &Environments) -> Result<(
     rust_binary(steps)?;
     steps.twice_the_same("the main job", &["run", "--format", "json"])?;
     let dev = environments.dev()?;
-    let wheel = environments.wheel(steps, &dev)?;
+    let wheel = environment::wheel(steps, &dev)?;
     environments.install(steps, &dev, &wheel)?;
     steps.run("pytest", &mut steps.python(&dev, &["-m", "pytest"]))?;
     with_mindspore(args, steps, environments, |steps, python| {
@@ -118,7 +118,7 @@ fn with_mindspore(
     }
     let python = environments.mindspore(&args.mindspore)?;
     let dev = environments.dev()?;
-    let wheel = environments.wheel(steps, &dev)?;
+    let wheel = environment::wheel(steps, &dev)?;
     environments.install(steps, &python, &wheel)?;
     real(steps, &python.to_string_lossy())
 }
