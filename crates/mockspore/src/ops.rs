@@ -24,9 +24,17 @@ where
 {
     let core = output.core().clone();
     let wanted = core.grad_flag.get() && inputs.iter().any(|input| input.requires_grad());
-    let meta = wanted.then(|| Meta {
-        node: GradNode::Op(OpNode::create(&core, name, inputs, backward())),
-        output_index: 0,
+    let meta = wanted.then(|| {
+        let backward = backward();
+        // With one output, the pass calls only when its gradient has arrived.
+        let from_first = move |grads: &[Option<Array>]| match grads.first() {
+            Some(Some(grad)) => backward(grad),
+            _ => Ok(Grads::new()),
+        };
+        Meta {
+            node: GradNode::Op(OpNode::create(&core, name, inputs, 1, from_first)),
+            output_index: 0,
+        }
     });
     Tensor::from_array(output, meta)
 }

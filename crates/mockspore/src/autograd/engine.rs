@@ -18,6 +18,7 @@ use std::rc::Rc;
 use crate::autograd::node::{GradNode, OpNode, Task};
 use crate::error::Error;
 use crate::kernels::{full, zip};
+use crate::ops::Grads;
 use crate::runtime::Core;
 use crate::tensor::{Array, Meta, Tensor};
 
@@ -121,7 +122,8 @@ fn run_final_callbacks(core: &Core) -> Result<(), Error> {
 /// One node's share of the pass.
 struct NodeTask {
     node: GradNode,
-    grad: Option<Array>,
+    /// The gradient of each output, as far as it has arrived.
+    grads: Vec<Option<Array>>,
     users: usize,
     /// The mark that an outer backward had put on the node.
     outer: Task,
@@ -158,7 +160,7 @@ impl<'a> Engine<'a> {
     fn run(&mut self, request: Request<'_>) -> Result<(), Error> {
         for (meta, grad) in request.roots {
             let index = self.task_of(&meta.node);
-            self.add_grad(index, grad)?;
+            self.add_grad(index, meta.output_index, grad)?;
         }
         self.count_users();
         for index in 0..self.tasks.len() {
@@ -195,7 +197,7 @@ impl<'a> Engine<'a> {
         });
         self.tasks.push(NodeTask {
             node: node.clone(),
-            grad: None,
+            grads: vec![None; node.outputs()],
             users: 0,
             outer: mark,
         });
@@ -223,8 +225,8 @@ impl<'a> Engine<'a> {
         self.ready.push((seq, index));
     }
 
-    fn add_grad(&mut self, index: usize, grad: Array) -> Result<(), Error> {
-        let slot = &mut self.tasks[index].grad;
+    fn add_grad(&mut self, index: usize, output: u32, grad: Array) -> Result<(), Error> {
+        let slot = &mut self.tasks[index].grads[output as usize];
         *slot = Some(match slot.take() {
             None => grad,
             Some(sum) => zip("add", &sum, &grad, |a, b| a + b)?,
@@ -234,31 +236,27 @@ impl<'a> Engine<'a> {
 
     fn run_node(&mut self, index: usize) -> Result<(), Error> {
         let node = self.tasks[index].node.clone();
-        let grad = match self.tasks[index].grad.take() {
-            Some(grad) => Some(self.run_hooks(&node, grad)?),
-            None => None,
-        };
-        if let Some(grad) = &grad {
-            self.capture(&node, grad);
-        }
+        let mut grads = std::mem::take(&mut self.tasks[index].grads);
+        self.run_hooks(&node, &mut grads)?;
+        self.capture(&node, &grads);
         match &node {
-            GradNode::Leaf(leaf) => match grad {
+            GradNode::Leaf(leaf) => match grads.pop().flatten() {
                 Some(grad) if self.accumulate => leaf.get().accumulate(grad),
                 _ => Ok(()),
             },
-            GradNode::Op(op) => self.propagate(&op.get(), grad.as_ref()),
+            GradNode::Op(op) => self.propagate(&op.get(), &grads),
         }
     }
 
     /// Runs the backward function and hands its gradients to the inputs' nodes.
-    fn propagate(&mut self, op: &OpNode, grad: Option<&Array>) -> Result<(), Error> {
-        let grads = grad.map(|grad| op.run_backward(grad)).transpose()?;
-        let mut grads = grads.unwrap_or_default();
+    fn propagate(&mut self, op: &OpNode, grads: &[Option<Array>]) -> Result<(), Error> {
+        let arrived = grads.iter().any(Option::is_some);
+        let mut grads = if arrived { op.run_backward(grads)? } else { Grads::new() };
         for (input, edge) in op.edges.iter().enumerate() {
             let Some(edge) = edge else { continue };
             let target = self.task_of(&edge.node);
             if let Some(grad) = grads.get_mut(input).and_then(Option::take) {
-                self.add_grad(target, grad)?;
+                self.add_grad(target, edge.output_index, grad)?;
             }
             self.tasks[target].users -= 1;
             if self.tasks[target].users == 0 {
@@ -271,27 +269,31 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    /// The gradient after all hooks of the node, those added meanwhile too.
-    fn run_hooks(&mut self, node: &GradNode, mut grad: Array) -> Result<Array, Error> {
+    /// Runs all hooks of the node on the gradients that arrived, hooks added
+    /// meanwhile too.
+    fn run_hooks(&mut self, node: &GradNode, grads: &mut [Option<Array>]) -> Result<(), Error> {
         let mut last_id = 0;
-        while let Some((id, _, hook)) = node.with_base(|base| base.hooks.after(last_id)) {
+        while let Some((id, output, hook)) = node.with_base(|base| base.hooks.after(last_id)) {
             last_id = id;
+            let Some(grad) = &mut grads[output as usize] else {
+                continue;
+            };
             match hook.call(&Tensor::from_array(grad.clone(), None)) {
                 Ok(None) => {}
-                Ok(Some(replaced)) => grad = replaced.array().clone(),
+                Ok(Some(replaced)) => *grad = replaced.array().clone(),
                 Err(error) => {
                     self.hook_raised = true;
                     return Err(error);
                 }
             }
         }
-        Ok(grad)
+        Ok(())
     }
 
-    fn capture(&mut self, node: &GradNode, grad: &Array) {
+    fn capture(&mut self, node: &GradNode, grads: &[Option<Array>]) {
         for (wanted, slot) in self.capture.iter().zip(&mut self.captured) {
             if wanted.node.same(node) {
-                *slot = Some(grad.clone());
+                slot.clone_from(&grads[wanted.output_index as usize]);
             }
         }
     }

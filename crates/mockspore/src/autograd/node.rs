@@ -53,7 +53,8 @@ impl Base {
     }
 }
 
-type Backward = dyn Fn(&Array) -> Result<Grads, Error>;
+/// From the gradients of the outputs to those of the inputs.
+type Backward = dyn Fn(&[Option<Array>]) -> Result<Grads, Error>;
 
 /// The input side of a node: which output of which node it differentiates into.
 pub(crate) type Edge = Option<Meta>;
@@ -65,6 +66,7 @@ pub(crate) struct OpNode {
     pub(crate) name: &'static str,
     /// Nodes made later are visited first.
     pub(crate) seq: u64,
+    outputs: usize,
     pub(crate) edges: Box<[Edge]>,
     backward: RefCell<Option<Box<Backward>>>,
 }
@@ -74,10 +76,11 @@ impl OpNode {
         core: &Rc<Core>,
         name: &'static str,
         inputs: &[&Tensor],
+        outputs: usize,
         backward: B,
     ) -> Shared<Box<Self>>
     where
-        B: Fn(&Array) -> Result<Grads, Error> + 'static,
+        B: Fn(&[Option<Array>]) -> Result<Grads, Error> + 'static,
     {
         let edges: Box<[Edge]> = inputs.iter().map(|input| input.meta()).collect();
         let census = &core.census;
@@ -88,18 +91,19 @@ impl OpNode {
             base: Base::new(core),
             name,
             seq: core.next_seq(),
+            outputs,
             edges,
             backward: RefCell::new(Some(Box::new(backward))),
         }))
     }
 
-    /// The gradients of the inputs from that of the output.
+    /// The gradients of the inputs from those of the outputs.
     ///
     /// # Errors
     /// [`Error::BackwardTwice`] if an earlier backward has released the node.
-    pub(crate) fn run_backward(&self, grad: &Array) -> Result<Grads, Error> {
+    pub(crate) fn run_backward(&self, grads: &[Option<Array>]) -> Result<Grads, Error> {
         let backward = self.backward.borrow();
-        backward.as_ref().ok_or(Error::BackwardTwice)?(grad)
+        backward.as_ref().ok_or(Error::BackwardTwice)?(grads)
     }
 
     /// Drops the backward function and what it saved, nothing else.
@@ -200,6 +204,14 @@ impl GradNode {
         match self {
             Self::Op(node) => read(&node.get().base),
             Self::Leaf(node) => read(&node.get().base),
+        }
+    }
+
+    /// Number of outputs whose gradients it takes.
+    pub(crate) fn outputs(&self) -> usize {
+        match self {
+            Self::Op(node) => node.get().outputs,
+            Self::Leaf(_) => 1,
         }
     }
 
