@@ -6,24 +6,30 @@
 use mockspore::model::bucket_count;
 use mockspore_growth::probe::jemalloc::nallocx;
 
-use crate::scenario::{Arm, Growth, Scenario};
+use crate::scenario::{Arm, BlockSize, Growth, Knobs, Scenario};
 
-/// The declared model of one arm at a given number of calls per step.
+/// The declared model of one arm with given knobs.
 #[derive(Debug)]
 pub struct Model<'a> {
     scenario: &'a Scenario,
     arm: &'a Arm,
-    calls: u64,
+    knobs: &'a Knobs,
 }
 
 impl<'a> Model<'a> {
-    /// The model of `arm` with `calls` calls in each step.
-    pub fn new(scenario: &'a Scenario, arm: &'a Arm, calls: u64) -> Self {
+    /// The model of `arm` under `knobs`.
+    pub fn new(scenario: &'a Scenario, arm: &'a Arm, knobs: &'a Knobs) -> Self {
         Self {
             scenario,
             arm,
-            calls,
+            knobs,
         }
+    }
+
+    /// Calls of one step.
+    pub fn calls(&self) -> u64 {
+        let calls = self.knobs.integer(&self.scenario.calls_per_step);
+        calls.unwrap_or_default()
     }
 
     /// Live objects of `kind` after `step` steps.
@@ -40,7 +46,7 @@ impl<'a> Model<'a> {
     pub fn block_bytes(&self, step: u64) -> u64 {
         let sizes = self.scenario.block_bytes.iter();
         sizes
-            .map(|(kind, &size)| nallocx(size as usize) * self.kept(kind) * step)
+            .map(|(kind, size)| nallocx(self.request(size) as usize) * self.kept(kind) * step)
             .sum()
     }
 
@@ -54,7 +60,7 @@ impl<'a> Model<'a> {
         let Some(array) = &self.scenario.array else {
             return 0;
         };
-        let peak = self.kept(&array.of) * step + self.arm.mock.peak_per_call * self.calls;
+        let peak = self.kept(&array.of) * step + self.arm.mock.peak_per_call * self.calls();
         let slots = match array.growth {
             Growth::LibstdcxxUnorderedMap => bucket_count(peak),
         };
@@ -65,8 +71,19 @@ impl<'a> Model<'a> {
     /// `step` steps: the same blocks and array, in the other allocator.
     pub fn glibc_bytes(&self, step: u64) -> u64 {
         let sizes = self.scenario.block_bytes.iter();
-        let blocks = sizes.map(|(kind, &size)| glibc_chunk(size) * self.kept(kind) * step);
+        let blocks =
+            sizes.map(|(kind, size)| glibc_chunk(self.request(size)) * self.kept(kind) * step);
         blocks.sum::<u64>() + glibc_chunk(self.array_request(step))
+    }
+
+    /// Requested bytes of a block.
+    fn request(&self, size: &BlockSize) -> u64 {
+        match size {
+            BlockSize::Fixed(bytes) => *bytes,
+            BlockSize::PerKnob { header, each, knob } => {
+                header + each * self.knobs.integer(knob).unwrap_or_default()
+            }
+        }
     }
 
     fn held(&self, kind: &str) -> u64 {
@@ -77,7 +94,7 @@ impl<'a> Model<'a> {
     fn kept(&self, kind: &str) -> u64 {
         let mock = &self.arm.mock;
         let of = |kept: &std::collections::BTreeMap<String, u64>| kept.get(kind).copied();
-        self.calls * of(&mock.keeps_per_call).unwrap_or_default()
+        self.calls() * of(&mock.keeps_per_call).unwrap_or_default()
             + of(&mock.keeps_per_step).unwrap_or_default()
     }
 }

@@ -10,7 +10,7 @@ use serde_json::Map;
 
 use crate::error::Error;
 use crate::model::Model;
-use crate::scenario::{Arm, RealExpectation, Scenario};
+use crate::scenario::{Arm, Knobs, RealExpectation, Scenario};
 
 /// The steps between which a process reads, from the Runtime's birth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +27,7 @@ pub struct Process {
     /// What ran.
     pub run: Run,
     series: BTreeMap<String, Series>,
+    knobs: Knobs,
     calls_per_step: u64,
 }
 
@@ -53,10 +54,8 @@ impl Process {
         }
         let broken = |why: &str| GrowthError::BrokenGrid(why.to_owned());
         let run = run.ok_or_else(|| broken("the process wrote no run row"))?;
-        let calls_per_step = run
-            .knobs
-            .get(&scenario.calls_per_step)
-            .and_then(serde_json::Value::as_u64);
+        let knobs = Knobs::from_row(&run.knobs);
+        let calls_per_step = knobs.integer(&scenario.calls_per_step);
         let calls_per_step =
             calls_per_step.ok_or_else(|| broken("the run row lacks the calls per step"))?;
         let series = readings.into_iter().map(|(metric, (steps, values))| {
@@ -64,6 +63,7 @@ impl Process {
         });
         Ok(Self {
             run,
+            knobs,
             series: series.collect::<Result<_, GrowthError>>()?,
             calls_per_step,
         })
@@ -111,8 +111,8 @@ pub fn compare(
     processes: &[Process],
     controls: Option<&[Process]>,
 ) -> Result<Compare, Error> {
-    let metric = &*scenario.real.metric;
-    let tolerance = scenario.real.tolerance_bytes_per_call;
+    let metric = deciding_metric(scenario, processes)?;
+    let tolerance = scenario.real.tolerance_per_call;
     let by_round = processes.len() > 1;
     let figures = |all: &[Process]| -> Result<Vec<f64>, Error> {
         match all {
@@ -130,20 +130,20 @@ pub fn compare(
     let control = controls.map_or_else(|| Ok(vec![0.0; own.len()]), figures)?;
     let found = difference(&own, &control, tolerance).ok_or_else(missing)?;
     let slope = found.per_call;
-    let [low, high] = expectation.bytes_per_call;
+    let run = processes
+        .first()
+        .map(|process| process.run.clone())
+        .ok_or_else(missing)?;
+    let (expected, [low, high]) = expectation.of(&run.version);
     let in_range = (low..=high).contains(&slope.value);
     // One round cannot narrow an interval over windows that a rehash widens.
-    let narrow = !by_round || slope.hi - slope.lo < scenario.real.max_interval_bytes_per_call;
+    let narrow = !by_round || slope.hi - slope.lo < scenario.real.max_interval_per_call;
     let mut evidence = Map::new();
     let pairs = if by_round { "rounds" } else { "windows" };
     evidence.insert("paired_by".to_owned(), pairs.into());
     evidence.insert("expected_range".to_owned(), vec![low, high].into());
     evidence.insert("in_range".to_owned(), in_range.into());
     evidence.insert("narrow_enough".to_owned(), narrow.into());
-    let run = processes
-        .first()
-        .map(|process| process.run.clone())
-        .ok_or_else(missing)?;
     Ok(Compare {
         scenario: scenario.name.clone(),
         arm: arm.name.clone(),
@@ -154,9 +154,23 @@ pub fn compare(
         metric: metric.to_owned(),
         difference_per_call: Some(slope),
         verdict: found.verdict,
-        expected: expectation.verdict,
-        as_expected: in_range && narrow && found.verdict == expectation.verdict,
+        expected,
+        as_expected: in_range && narrow && found.verdict == expected,
         evidence,
+    })
+}
+
+/// The first of the scenario's metrics that every process has read.
+fn deciding_metric<'a>(scenario: &'a Scenario, processes: &[Process]) -> Result<&'a str, Error> {
+    let metrics = &scenario.real.metrics;
+    let read = |metric: &&String| {
+        processes
+            .iter()
+            .all(|one| one.series.contains_key(&***metric))
+    };
+    let found = metrics.iter().find(|metric| read(metric));
+    found.map(String::as_str).ok_or_else(|| {
+        GrowthError::BrokenGrid(format!("none of {} was read", metrics.join(", "))).into()
     })
 }
 
@@ -173,11 +187,15 @@ pub fn compare_mock(
 ) -> Result<Compare, Error> {
     let process = processes.first();
     let process = process.ok_or_else(|| GrowthError::BrokenGrid("no process".to_owned()))?;
-    let measured = process.per_call(THREAD_NET)?;
-    let model = Model::new(scenario, arm, process.calls_per_step);
-    let at = |step| (model.block_bytes(step) + model.array_bytes(step)) as f64;
+    let metric = &*scenario.real.mock_metric;
+    let measured = process.per_call(metric)?;
+    let model = Model::new(scenario, arm, &process.knobs);
+    let at = |step| match metric {
+        THREAD_NET => model.block_bytes(step) + model.array_bytes(step),
+        _ => model.objects(&scenario.primary, step),
+    };
     let calls = (window.to - window.from) * process.calls_per_step;
-    let declared = (at(window.to) - at(window.from)) / calls as f64;
+    let declared = (at(window.to) - at(window.from)) as f64 / calls as f64;
     let mut evidence = Map::new();
     evidence.insert("declared".to_owned(), declared.into());
     Ok(Compare {
@@ -187,7 +205,7 @@ pub fn compare_mock(
         backend: process.run.backend.clone(),
         version: process.run.version.clone(),
         device: process.run.device.clone(),
-        metric: THREAD_NET.to_owned(),
+        metric: metric.to_owned(),
         difference_per_call: Some(Slope {
             value: measured,
             lo: measured,
@@ -215,7 +233,7 @@ pub fn invalid(scenario: &Scenario, arm: &Arm, backend: &str, device: &str, why:
         backend: backend.to_owned(),
         version: String::new(),
         device: device.to_owned(),
-        metric: scenario.real.metric.clone(),
+        metric: scenario.real.metrics.join(" or "),
         difference_per_call: None,
         verdict: Verdict::Invalid,
         expected: arm

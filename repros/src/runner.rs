@@ -97,7 +97,7 @@ pub fn run(
         scenario,
         arm,
         request,
-        model: Model::new(scenario, arm, calls_per_step(scenario, request)),
+        model: Model::new(scenario, arm, &request.knobs),
         array_bytes: with_heap.then(|| nallocx(array_bytes.unwrap_or_default() as usize)),
     };
     let mut rows = vec![Row::Run(judged.run_row())];
@@ -114,11 +114,6 @@ pub fn run(
             .map(|one| Row::Verdict(judged.verdict(one, per_call))),
     );
     Ok(rows)
-}
-
-fn calls_per_step(scenario: &Scenario, request: &Request) -> u64 {
-    let calls = request.knobs.integer(&scenario.calls_per_step);
-    calls.unwrap_or_default()
 }
 
 struct Judged<'a> {
@@ -230,7 +225,7 @@ impl Judged<'_> {
         };
         let primary = format!("objects.{}", self.scenario.primary);
         let step = series.first()?.steps().last()?;
-        let calls = (step * calls_per_step(self.scenario, self.request)) as f64;
+        let calls = (step * self.model.calls()) as f64;
         let array = self.array_bytes? as f64;
         Some(PerCall {
             objects: last(&primary)? / calls,

@@ -16,7 +16,8 @@ const ANON: &str = "proc.anon";
 /// the differences to the control, and whether each metric shows the defect.
 pub(crate) fn text(scenario: &Scenario, arms: &Rounds<'_>, processes: &ByArm) -> String {
     let mut text = "growth per call on the reports' own loop, by round\n".to_owned();
-    for metric in [ANON, &*scenario.real.metric] {
+    let deciding = scenario.real.metrics.first().map_or(ANON, String::as_str);
+    for metric in [ANON, deciding] {
         let per_call = |arm: &str| figures(processes, arm, metric);
         let control = per_call(&scenario.real.control);
         for (arm, _) in arms {
@@ -24,7 +25,7 @@ pub(crate) fn text(scenario: &Scenario, arms: &Rounds<'_>, processes: &ByArm) ->
             let shown: Vec<String> = own.iter().map(|value| format!("{value:.1}")).collect();
             // Writing to a String cannot fail.
             let _ = write!(text, "  {metric:18} {:10} {} B", arm.name, shown.join(" "));
-            let found = difference(&own, &control, scenario.real.tolerance_bytes_per_call);
+            let found = difference(&own, &control, scenario.real.tolerance_per_call);
             if let (Some(found), true) = (found, arm.name != scenario.real.control) {
                 let _ = write!(text, ", {}", against(&found, &scenario.real.control));
             }

@@ -6,7 +6,7 @@ use mockspore_growth::report::{Compare, Row, Run, VerdictRow};
 use mockspore_growth::{Slope, Verdict};
 use repros::model::Model;
 use repros::real::Window;
-use repros::scenario::Scenario;
+use repros::scenario::{Knobs, Scenario, Unit};
 use serde_json::Value;
 
 fn table(header: &[&str], left: usize) -> Table {
@@ -88,8 +88,9 @@ pub(crate) fn complaints(rows: &[Row]) -> String {
     lines.collect()
 }
 
-/// Mock and real side by side, with the reported figures. "predicted" is the
-/// mock's blocks in glibc's chunks over the steps that the real side reads.
+/// Mock and real side by side, with the reported figures. "predicted" is what
+/// the mock's model makes of the real metric (objects, or the same blocks in
+/// glibc's chunks) over the steps that the real side reads.
 pub(crate) fn ab(
     scenario: &Scenario,
     window: Window,
@@ -103,8 +104,8 @@ pub(crate) fn ab(
         "real",
         "objects/call",
         "mock B/call",
-        "predicted B/call",
-        "real B/call",
+        "predicted/call",
+        "real/call",
         "95 % interval",
         "reported",
         "Python on mock",
@@ -158,12 +159,16 @@ pub(crate) fn ab(
     format!("{}: {}\n{sides}{table}\n", scenario.name, scenario.title)
 }
 
-/// Bytes per call that glibc is predicted to show between two steps.
+/// What the real metric is predicted to show per call between two steps.
 fn predicted(scenario: &Scenario, run: &Run, window: Window) -> Option<f64> {
-    let calls = run.knobs.get(&scenario.calls_per_step)?.as_u64()?;
-    let model = Model::new(scenario, scenario.arm(&run.arm).ok()?, calls);
-    let growth = model.glibc_bytes(window.to) - model.glibc_bytes(window.from);
-    Some(growth as f64 / ((window.to - window.from) * calls) as f64)
+    let knobs = Knobs::from_row(&run.knobs);
+    let model = Model::new(scenario, scenario.arm(&run.arm).ok()?, &knobs);
+    let at = |step| match scenario.real.unit {
+        Unit::MallocBytes => model.glibc_bytes(step),
+        Unit::Objects => model.objects(&scenario.primary, step),
+    };
+    let calls = (window.to - window.from) * model.calls();
+    Some((at(window.to) - at(window.from)) as f64 / calls as f64)
 }
 
 fn or_dash(text: Option<String>) -> String {

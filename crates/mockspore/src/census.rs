@@ -34,6 +34,12 @@ pub enum Kind {
     HookList,
     /// A hook: the callable that a node holds.
     HookFn,
+    /// The ctx of a custom function.
+    FunctionCtx,
+    /// A `needs_input_grad` tuple: 40 bytes and 8 for each input.
+    NeedsInputGrad,
+    /// What a ctx saves for its backward.
+    SavedTensors,
     /// A tensor with its autograd meta.
     Tensor,
     /// The values of a tensor, shared by views and saved copies.
@@ -42,7 +48,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, in declaration order.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 14] = [
         Self::HookEntry,
         Self::HookBuckets,
         Self::ControlBlock,
@@ -52,6 +58,9 @@ impl Kind {
         Self::BackwardFn,
         Self::HookList,
         Self::HookFn,
+        Self::FunctionCtx,
+        Self::NeedsInputGrad,
+        Self::SavedTensors,
         Self::Tensor,
         Self::Storage,
     ];
@@ -68,6 +77,9 @@ impl Kind {
             Self::BackwardFn => "backward_fn",
             Self::HookList => "hook_list",
             Self::HookFn => "hook_fn",
+            Self::FunctionCtx => "function_ctx",
+            Self::NeedsInputGrad => "needs_input_grad",
+            Self::SavedTensors => "saved_tensors",
             Self::Tensor => "tensor",
             Self::Storage => "storage",
         }
@@ -84,6 +96,9 @@ impl Kind {
             Self::Edges => "their node, until it dies (a backward does not release them)",
             Self::BackwardFn => "its node, until its first backward without keep_graph",
             Self::HookList | Self::HookFn => "the node it is registered on",
+            Self::FunctionCtx => "the backward function of its node, until the first backward",
+            Self::NeedsInputGrad => "its ctx; after the ctx's death nobody",
+            Self::SavedTensors => "its ctx",
             Self::Tensor => "its caller",
             Self::Storage => "tensors and saved values",
         }

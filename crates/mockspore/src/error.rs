@@ -64,6 +64,14 @@ pub enum Error {
         /// Inputs given.
         inputs: usize,
     },
+    /// A custom function whose backward returned another number of gradients.
+    #[error("the backward of a function with {inputs} inputs returned {returned} gradients")]
+    GradCount {
+        /// Inputs of the function.
+        inputs: usize,
+        /// Gradients returned.
+        returned: usize,
+    },
     /// A second backward through a graph that the first has released.
     #[error("Try to backward the graph twice, Specify retain_graph=True, if you want call again")]
     BackwardTwice,

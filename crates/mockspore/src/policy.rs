@@ -36,6 +36,29 @@ pub enum HookRelease {
     RemovedInFinalCallback,
 }
 
+/// What the destructor of a custom function's ctx clears
+/// (`ccsrc/pynative/backward/hook/function_py.cc`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CtxClear {
+    /// `saved_tensors` twice and `needs_input_grad` never: since 2.8.0.
+    NamesSavedTensorsTwice,
+    /// Each field once: 2.7.2, and the report's proposal.
+    ClearsEachField,
+}
+
+/// Where the modelled user's function clears `ctx.needs_input_grad`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NeedsInputGrad {
+    /// Nowhere, as everybody writes it.
+    Kept,
+    /// In its backward: a forward without one is not covered.
+    ClearedInBackward,
+    /// In its forward.
+    ClearedInForward,
+}
+
 /// A released `MindSpore` whose lifetimes a preset reproduces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(non_camel_case_types, reason = "the dots of a release number")]
@@ -73,17 +96,26 @@ pub struct Policies {
     pub hook_map: HookMap,
     /// The caller's use of the hook handle.
     pub hook_release: HookRelease,
+    /// The runtime's destructor of a ctx.
+    pub ctx_clear: CtxClear,
+    /// The user's functions.
+    pub needs_input_grad: NeedsInputGrad,
 }
 
 impl Policies {
     /// What `version` does, under a caller that does as the reports' did.
     pub fn mindspore(version: Version) -> Self {
-        match version {
+        Self {
             // The hook registry is the same in all four releases.
-            Version::V2_7_2 | Version::V2_8_0 | Version::V2_9_0 | Version::V2_10_0 => Self {
-                hook_map: HookMap::KeepsDead,
-                hook_release: HookRelease::Dropped,
+            hook_map: HookMap::KeepsDead,
+            hook_release: HookRelease::Dropped,
+            ctx_clear: match version {
+                Version::V2_7_2 => CtxClear::ClearsEachField,
+                Version::V2_8_0 | Version::V2_9_0 | Version::V2_10_0 => {
+                    CtxClear::NamesSavedTensorsTwice
+                }
             },
+            needs_input_grad: NeedsInputGrad::Kept,
         }
     }
 
@@ -92,6 +124,8 @@ impl Policies {
         Self {
             hook_map: HookMap::ErasesWithNode,
             hook_release: HookRelease::RemovedInFinalCallback,
+            ctx_clear: CtxClear::ClearsEachField,
+            needs_input_grad: NeedsInputGrad::Kept,
         }
     }
 }

@@ -184,6 +184,17 @@ impl Tensor {
             .clone()
     }
 
+    pub(crate) fn set_meta(&self, meta: Meta) {
+        let old = self.0.meta.borrow_mut().replace(meta);
+        // Outside of the borrow: it may end a graph.
+        drop(old);
+    }
+
+    /// Whether both are one tensor, not just equal.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.0, &other.0)
+    }
+
     /// The dimensions.
     pub fn shape(&self) -> Shape {
         self.array().shape

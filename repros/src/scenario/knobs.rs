@@ -20,6 +20,11 @@ impl Knobs {
         self.0.get(name)?.as_str()
     }
 
+    /// The knobs of a result row.
+    pub fn from_row(values: &Map<String, Value>) -> Self {
+        Self(values.clone())
+    }
+
     /// All values, for the result row.
     pub fn to_map(&self) -> Map<String, Value> {
         self.0.clone()

@@ -15,8 +15,8 @@ mod parts;
 
 pub use knobs::Knobs;
 pub use parts::{
-    Arm, Array, Growth, MockExpectation, Plan, RealExpectation, RealPlan, ReportBaseline, Reported,
-    Role,
+    Arm, Array, BlockSize, Growth, MockExpectation, Plan, RealExpectation, RealPlan,
+    ReleaseExpectation, ReportBaseline, Reported, Role, Unit,
 };
 
 /// Version of the file's schema.
@@ -42,7 +42,7 @@ pub struct Scenario {
     /// The kind whose objects are counted per call.
     pub primary: String,
     /// Requested bytes of the kinds that an arm may keep.
-    pub block_bytes: BTreeMap<String, u64>,
+    pub block_bytes: BTreeMap<String, BlockSize>,
     /// Objects that every arm holds from the base reading on.
     #[serde(default)]
     pub held: BTreeMap<String, u64>,

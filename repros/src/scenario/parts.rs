@@ -21,6 +21,23 @@ pub struct Reported {
     pub unit: String,
 }
 
+/// Requested bytes of a block.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+pub enum BlockSize {
+    /// The same for every block.
+    Fixed(u64),
+    /// A header, and so many bytes for each of a knob's count.
+    PerKnob {
+        /// Bytes of the header.
+        header: u64,
+        /// Bytes of each.
+        each: u64,
+        /// The knob that counts them.
+        knob: String,
+    },
+}
+
 /// An array that holds a slot for each object of a kind.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -57,8 +74,12 @@ pub struct Plan {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RealPlan {
-    /// The metric that decides.
-    pub metric: String,
+    /// The metrics that can decide; the first that was read does.
+    pub metrics: Vec<String>,
+    /// What the metrics count.
+    pub unit: Unit,
+    /// The metric in which the Python module of the mock must be exact.
+    pub mock_metric: String,
     /// Steps before the first reading.
     pub warmup: u64,
     /// Steps after the first reading.
@@ -69,12 +90,22 @@ pub struct RealPlan {
     pub rounds: u64,
     /// The arm that the others are compared with.
     pub control: String,
-    /// A difference this small is none.
-    pub tolerance_bytes_per_call: f64,
+    /// A difference this small is none, in the metric's unit per call.
+    pub tolerance_per_call: f64,
     /// An interval wider than this shows nothing.
-    pub max_interval_bytes_per_call: f64,
+    pub max_interval_per_call: f64,
     /// The reports' own shape of the loop, with its confounder.
     pub report_baseline: Option<ReportBaseline>,
+}
+
+/// What a metric counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Bytes of the C library's malloc.
+    MallocBytes,
+    /// Objects of the scenario's primary kind.
+    Objects,
 }
 
 /// How the reports' own loop is run.
@@ -183,6 +214,29 @@ pub struct RealExpectation {
     pub primary: bool,
     /// The verdict.
     pub verdict: Verdict,
-    /// Bytes per call.
-    pub bytes_per_call: [f64; 2],
+    /// Range of the difference, in the metric's unit per call.
+    pub per_call: [f64; 2],
+    /// Releases that differ.
+    #[serde(default)]
+    pub releases: BTreeMap<String, ReleaseExpectation>,
+}
+
+/// What one release shows.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReleaseExpectation {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Range of the difference, in the metric's unit per call.
+    pub per_call: [f64; 2],
+}
+
+impl RealExpectation {
+    /// Verdict and range for a release.
+    pub fn of(&self, version: &str) -> (Verdict, [f64; 2]) {
+        let own = self.releases.get(version);
+        own.map_or((self.verdict, self.per_call), |own| {
+            (own.verdict, own.per_call)
+        })
+    }
 }

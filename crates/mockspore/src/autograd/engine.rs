@@ -251,7 +251,11 @@ impl<'a> Engine<'a> {
     /// Runs the backward function and hands its gradients to the inputs' nodes.
     fn propagate(&mut self, op: &OpNode, grads: &[Option<Array>]) -> Result<(), Error> {
         let arrived = grads.iter().any(Option::is_some);
-        let mut grads = if arrived { op.run_backward(grads)? } else { Grads::new() };
+        let mut grads = if arrived {
+            op.run_backward(grads)?
+        } else {
+            Grads::new()
+        };
         for (input, edge) in op.edges.iter().enumerate() {
             let Some(edge) = edge else { continue };
             let target = self.task_of(&edge.node);
