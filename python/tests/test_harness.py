@@ -85,14 +85,59 @@ def test_the_folder_and_the_harness_alone_run_elsewhere(tmp_path: Path) -> None:
     harness = REPOSITORY / "python/src/mockspore/harness"
     shutil.copytree(harness, tmp_path / "harness")
     script = tmp_path / "hook_handle" / SCRIPT.name
-    # A framework that is not this project's, to show that nothing else loads.
-    stand_in = tmp_path / "site/mindspore"
-    stand_in.mkdir(parents=True)
-    (stand_in / "__init__.py").write_text("raise RuntimeError('stand-in reached')")
-    environment = {"PYTHONPATH": str(stand_in.parent)}
-    result = run("--arm", "none", script=script, environment=environment)
+    plan = ("--steps", "4", "--every", "2", "--set", "hooks_per_step=3")
+    result = run("--backend", "mockspore", "--arm", "dropped", *plan, script=script)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines()[-1].startswith("4 ")
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("raise RuntimeError('half installed')", "importing mindspore failed: half"),
+        ("import mindspore.lost", "importing mindspore failed: No module named"),
+    ],
+)
+def test_a_framework_whose_import_fails_is_invalid(
+    tmp_path: Path, body: str, message: str
+) -> None:
+    package = tmp_path / "mindspore"
+    package.mkdir()
+    (package / "__init__.py").write_text(body)
+    result = run("--arm", "none", environment={"PYTHONPATH": str(tmp_path)})
     assert result.returncode == 3
-    assert "importing mindspore failed: stand-in reached" in result.stderr
+    assert message in result.stderr
+
+
+def test_what_a_framework_raises_in_a_step_is_invalid(tmp_path: Path) -> None:
+    package = tmp_path / "mindspore"
+    package.mkdir()
+    stand_in = """
+from types import SimpleNamespace
+PYNATIVE_MODE, __version__ = 1, "0"
+Tensor = set_context = lambda *a, **k: None
+set_device = Tensor
+runtime = SimpleNamespace(synchronize=Tensor)
+"""
+    (package / "__init__.py").write_text(stand_in)
+    result = run("--arm", "none", environment={"PYTHONPATH": str(tmp_path)})
+    assert result.returncode == 3
+    assert "Traceback" in result.stderr
+
+
+def test_a_closed_stdout_keeps_the_rows_and_is_no_error(tmp_path: Path) -> None:
+    out = tmp_path / "rows.jsonl"
+    plan = ("--steps", "2000", "--every", "1", "--set", "hooks_per_step=1")
+    command = [sys.executable, SCRIPT, "--backend", "mockspore", *plan, "--out", out]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        errors_seen = process.stderr.read()
+    assert (process.returncode, errors_seen) == (0, "")
+    assert len(out.read_text().splitlines()) == 2002
 
 
 def test_an_absent_framework_is_bad_usage() -> None:
@@ -113,10 +158,17 @@ def test_an_absent_framework_is_bad_usage() -> None:
         (["--arm", "droped"], "unknown arm 'droped': did you mean 'dropped'?"),
         (["--set", "hook=1"], "unknown knob 'hook': did you mean 'hook_on'?"),
         (["--set", "hooks_per_step=0"], "it is a whole number from 1 to 100000"),
-        (["--set", "hook_on=roof"], "it is one of nothing, operator_outputs"),
+        (["--arm", "dropped", "--set", "hook_on=roof"], "it is one of nothing, operator_outputs"),
         (["--set", "hook_on"], "write it as KNOB=VALUE"),
         (["--steps", "0"], "'0' is not a whole number from 1 to 1000000000"),
+        (["--steps", "-5"], "'-5' is not a whole number"),
+        (["--steps", "1000000001"], "is not a whole number from 1 to 1000000000"),
         (["--steps", "x"], "'x' is not a whole number"),
+        (["--out", "/nonexistent/rows"], "there is no folder /nonexistent"),
+        (
+            ["--arm", "none", "--set", "hook_on=one_tensor"],
+            "arm 'none' sets it itself",
+        ),
         (["--steps", "10", "--every", "3"], "--steps must be a multiple of --every"),
     ],
 )

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.conftest import REPOSITORY
+
 import mockspore
 
 
@@ -107,8 +109,23 @@ def test_graph_mode_and_higher_order_are_not_modelled(ms: Any) -> None:
         ms.set_context(mode=ms.GRAPH_MODE)
     from mockspore._c_expression import run_backward
 
-    with pytest.raises(NotImplementedError):
+    with pytest.raises(ms.MockSporeError, match="are not modelled"):
         run_backward((), (), False, True, ())
+
+
+def test_a_tensor_of_an_older_runtime_is_refused(ms: Any) -> None:
+    x = ms.Tensor([1.0])
+    ms.reset()
+    with pytest.raises(ms.MockRuntimeError, match="belongs to another Runtime"):
+        ms.grad(lambda t: ms.mint.mul(t, t))(x)
+
+
+def test_the_version_is_said_once_for_rust_and_python() -> None:
+    from mockspore.harness.rows import MOCKSPORE_VERSION
+
+    cargo = (REPOSITORY / "Cargo.toml").read_text()
+    assert f'version = "{mockspore.__version__}"' in cargo
+    assert mockspore.__version__ == MOCKSPORE_VERSION
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

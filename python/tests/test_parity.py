@@ -256,3 +256,15 @@ def test_a_wrong_output_gradient_is_a_value_error(framework: Any) -> None:
     step = framework.grad(lambda t: framework.mint.mul(t, t), sens_param=True)
     with pytest.raises(ValueError, match="shape"):
         step(tensor(framework, 1, 2), tensor(framework, 1, 2, 3))
+
+
+def test_a_hook_that_changes_the_shape_is_a_value_error(framework: Any) -> None:
+    x = tensor(framework, 1, 2)
+
+    def forward(t: Any) -> Any:
+        y = framework.mint.add(t, t)
+        y.register_hook(lambda grad: tensor(framework, 1, 2, 3))
+        return y
+
+    with pytest.raises(ValueError, match="shape"):
+        framework.grad(forward, sens_param=True)(x, tensor(framework, 1, 1))

@@ -1,7 +1,8 @@
 //! What a run on the mock must read, computed from the declared expectation.
 //!
-//! Independent of the runtime's own counting: objects follow from the arm's
-//! declaration, bytes from `nallocx` of the declared block sizes.
+//! Objects follow from the arm's declaration, bytes from `nallocx` of the
+//! declared block sizes; only the table of bucket counts is shared with the
+//! runtime, and a test pins that to what libstdc++ was seen to do.
 
 use mockspore::model::bucket_count;
 use mockspore_growth::probe::jemalloc::nallocx;
@@ -60,6 +61,9 @@ impl<'a> Model<'a> {
         let Some(array) = &self.scenario.array else {
             return 0;
         };
+        if step == 0 {
+            return 0;
+        }
         let peak = self.kept(&array.of) * step + self.arm.mock.peak_per_call * self.calls();
         let slots = match array.growth {
             Growth::LibstdcxxUnorderedMap => bucket_count(peak),

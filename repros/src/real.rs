@@ -19,6 +19,15 @@ pub struct Window {
     pub from: u64,
     /// Steps before the last reading.
     pub to: u64,
+    /// Steps between two readings.
+    pub every: u64,
+}
+
+impl Window {
+    /// The steps at which a process reads, counted from its first reading.
+    fn grid(self) -> impl Iterator<Item = u64> {
+        (0..=self.to - self.from).step_by(self.every.max(1) as usize)
+    }
 }
 
 /// The readings of one process: one arm in one round.
@@ -32,11 +41,17 @@ pub struct Process {
 }
 
 impl Process {
-    /// Collects the rows that one process wrote.
+    /// Collects the rows that one process wrote when asked for `arm`.
     ///
     /// # Errors
-    /// [`Error::Measurement`] if rows are missing or lie on no regular grid.
-    pub fn new(scenario: &Scenario, rows: Vec<Row>) -> Result<Self, Error> {
+    /// [`Error::Measurement`] if rows are missing, lie off the grid that was
+    /// asked for, or belong to another arm.
+    pub fn new(
+        scenario: &Scenario,
+        arm: &Arm,
+        window: Window,
+        rows: Vec<Row>,
+    ) -> Result<Self, Error> {
         let mut run = None;
         let mut readings: BTreeMap<String, (Vec<u64>, Vec<f64>)> = BTreeMap::new();
         for row in rows {
@@ -54,6 +69,20 @@ impl Process {
         }
         let broken = |why: &str| GrowthError::BrokenGrid(why.to_owned());
         let run = run.ok_or_else(|| broken("the process wrote no run row"))?;
+        if (&*run.scenario, &*run.arm) != (&*scenario.name, &*arm.name) {
+            let why = format!(
+                "asked for {}/{}, it ran {}/{}",
+                scenario.name, arm.name, run.scenario, run.arm
+            );
+            return Err(broken(&why).into());
+        }
+        let off_grid = |(_, (steps, _)): &(&String, &(Vec<u64>, Vec<f64>))| {
+            !steps.iter().copied().eq(window.grid())
+        };
+        if let Some((metric, (steps, _))) = readings.iter().find(off_grid) {
+            let why = format!("{metric}: read at steps {steps:?}, not on the grid asked for");
+            return Err(broken(&why).into());
+        }
         let knobs = Knobs::from_row(&run.knobs);
         let calls_per_step = knobs.integer(&scenario.calls_per_step);
         let calls_per_step =
@@ -198,6 +227,11 @@ pub fn compare_mock(
     let declared = (at(window.to) - at(window.from)) as f64 / calls as f64;
     let mut evidence = Map::new();
     evidence.insert("declared".to_owned(), declared.into());
+    let verdict = if measured > 0.0 {
+        Verdict::Growth
+    } else {
+        Verdict::Plateau
+    };
     Ok(Compare {
         scenario: scenario.name.clone(),
         arm: arm.name.clone(),
@@ -211,13 +245,9 @@ pub fn compare_mock(
             lo: measured,
             hi: measured,
         }),
-        verdict: if measured > 0.0 {
-            Verdict::Growth
-        } else {
-            Verdict::Plateau
-        },
+        verdict,
         expected: arm.mock.verdict,
-        as_expected: (measured - declared).abs() < 1e-9,
+        as_expected: (measured - declared).abs() < 1e-9 && verdict == arm.mock.verdict,
         evidence,
     })
 }

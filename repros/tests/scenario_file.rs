@@ -29,7 +29,7 @@ fn the_shipped_file_is_good() {
 
 #[test]
 fn a_truncated_file_says_that_it_is_cut_off() {
-    let cut = &GOOD[..GOOD.len() / 2];
+    let cut = GOOD[..GOOD.len() / 2].trim_end();
     let message = message(cut);
     let line = cut.lines().count();
     assert!(
@@ -97,4 +97,30 @@ fn another_schema_version_or_name_is_refused() {
     );
     let renamed = GOOD.replacen("\"name\": \"hook_handle\"", "\"name\": \"hook\"", 1);
     assert!(message(&renamed).contains("the name must be its folder's, 'hook_handle'"));
+}
+
+#[test]
+fn what_would_switch_a_check_off_is_refused() {
+    let rounds = message(&GOOD.replacen("\"rounds\": 3", "\"rounds\": 0", 1));
+    assert!(rounds.contains("at least 2 rounds"), "{rounds}");
+    let primary = message(&GOOD.replacen(
+        "\"primary\": \"hook_entry\"",
+        "\"primary\": \"hook_entri\"",
+        1,
+    ));
+    assert!(
+        primary.contains("block_bytes lacks 'hook_entri'"),
+        "{primary}"
+    );
+    let twice = message(&GOOD.replacen(
+        "\"name\": \"leaf_removed\"",
+        "\"name\": \"leaf_dropped\"",
+        1,
+    ));
+    assert!(twice.contains("two arms have one name"), "{twice}");
+    let figure = message(&GOOD.replacen("{\"arm\": \"dropped\"", "{\"arm\": \"droped\"", 1));
+    assert!(
+        figure.contains("unknown arm 'droped': did you mean 'dropped'?"),
+        "{figure}"
+    );
 }

@@ -1,6 +1,7 @@
 //! The command line.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
@@ -100,6 +101,13 @@ pub(crate) struct Ab {
     /// Seconds that one process may take.
     #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) timeout: u64,
+}
+
+impl Ab {
+    /// What one process may take.
+    pub(crate) fn time_limit(&self) -> Duration {
+        Duration::from_secs(self.timeout)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

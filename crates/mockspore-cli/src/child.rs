@@ -1,8 +1,9 @@
 //! One process of a real framework: started, watched, read.
 
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -36,7 +37,7 @@ impl Script<'_> {
         let out = dir.join("rows.jsonl");
         let stderr = dir.join("stderr.txt");
         let log = |path: &PathBuf| File::create(path).map_err(Error::file(path));
-        let mut child = Command::new(self.python)
+        let child = Command::new(self.python)
             .arg(self.path)
             .args(&self.args)
             .arg("--out")
@@ -53,22 +54,12 @@ impl Script<'_> {
                     "cannot start '{python}': {error}; --python names an interpreter"
                 ))
             })?;
-        let started = Instant::now();
-        let status = loop {
-            if let Some(status) = child.try_wait().map_err(Error::file(self.path))? {
-                break status;
-            }
-            if started.elapsed() > self.timeout {
-                // A process that has just ended cannot be killed, which is fine.
-                let _ = child.kill();
-                let _ = child.wait();
-                let limit = self.timeout.as_secs();
-                return Err(Error::Invalid(format!(
-                    "{} hung: no end after {limit} s",
-                    self.name()
-                )));
-            }
-            sleep(POLL);
+        let Some(status) = wait(child, self.timeout).map_err(Error::file(self.path))? else {
+            let limit = self.timeout.as_secs();
+            let name = self.name();
+            return Err(Error::Invalid(format!(
+                "{name} hung: no end after {limit} s"
+            )));
         };
         if !status.success() {
             return Err(self.failure(status, &stderr));
@@ -77,7 +68,8 @@ impl Script<'_> {
     }
 
     fn failure(&self, status: ExitStatus, stderr: &Path) -> Error {
-        let text = fs::read_to_string(stderr).unwrap_or_default();
+        let bytes = fs::read(stderr).unwrap_or_default();
+        let text = String::from_utf8_lossy(&bytes);
         let lines: Vec<&str> = text.lines().collect();
         let tail = lines[lines.len().saturating_sub(TAIL)..].join("\n");
         if status.code() == Some(BAD_INPUT) {
@@ -89,5 +81,25 @@ impl Script<'_> {
     fn name(&self) -> String {
         let script = self.path.file_name().unwrap_or_default().to_string_lossy();
         format!("{script} {}", self.args.join(" "))
+    }
+}
+
+/// Waits for a process; `None` if it was ended for taking longer than `timeout`.
+///
+/// # Errors
+/// Those of the system.
+pub(crate) fn wait(mut child: Child, timeout: Duration) -> io::Result<Option<ExitStatus>> {
+    let started = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if started.elapsed() > timeout {
+            // A process that has just ended cannot be killed, which is fine.
+            let _ = child.kill();
+            child.wait()?;
+            return Ok(None);
+        }
+        sleep(POLL);
     }
 }

@@ -58,7 +58,7 @@ pub(crate) fn print(text: &str) -> Result<(), Error> {
 /// The rows as JSON lines.
 ///
 /// # Errors
-/// [`Error::Invalid`] if a figure is no number.
+/// [`Error::Invalid`] if a row cannot be written as JSON.
 pub(crate) fn lines(rows: &[Row]) -> Result<String, Error> {
     let mut text = String::new();
     for row in rows {

@@ -11,7 +11,7 @@ use repros::real::{Process, Window};
 use repros::scenario::{Arm, Scenario};
 
 use crate::args::{Ab, Baseline};
-use crate::child::Script;
+use crate::child::{self, Script};
 use crate::error::Error;
 use crate::output;
 
@@ -48,7 +48,13 @@ impl Plan {
                     .set
                     .iter()
                     .map(|(name, value)| (name.clone(), value.to_string()));
-                set.splice(0..0, own);
+                if let Some((knob, _)) = set.iter().find(|(name, _)| report.set.contains_key(name))
+                {
+                    return Err(Error::Usage(format!(
+                        "the reports' own loop fixes '{knob}'"
+                    )));
+                }
+                set.extend(own);
                 (report.warmup, report.steps, report.every, report.rounds)
             }
             (Baseline::Report, None) => {
@@ -72,6 +78,7 @@ impl Plan {
         Window {
             from: self.warmup,
             to: self.warmup + self.steps,
+            every: self.every,
         }
     }
 }
@@ -87,19 +94,31 @@ pub(crate) fn rounds<'a>(
     chosen: &'a [Arm],
 ) -> Result<Rounds<'a>, Error> {
     let mut arms = vec![(scenario.arm(&scenario.real.control)?, plan.rounds)];
+    let named = !args.common.arms.is_empty();
+    let report = scenario.real.report_baseline.as_ref();
+    let in_loop = |arm: &Arm| report.is_none_or(|report| report.arms.contains(&arm.name));
     for arm in chosen {
-        let named = !args.common.arms.is_empty();
-        match &arm.real {
-            None if named => {
+        let Some(real) = &arm.real else {
+            if named {
                 let name = &arm.name;
                 return Err(Error::Usage(format!(
                     "arm '{name}' has no real counterpart"
                 )));
             }
-            Some(_) if arm.name == scenario.real.control => {}
-            Some(real) if real.primary || named => arms.push((arm, plan.rounds)),
-            Some(_) if args.all_arms => arms.push((arm, 1)),
-            _ => {}
+            continue;
+        };
+        let listed = arms.iter().any(|(other, _)| other.name == arm.name);
+        if args.baseline == Baseline::Report && !in_loop(arm) {
+            if named {
+                let name = &arm.name;
+                return Err(Error::Usage(format!(
+                    "the reports' own loop has no arm '{name}'"
+                )));
+            }
+        } else if !listed && (real.primary || named) {
+            arms.push((arm, plan.rounds));
+        } else if !listed && args.all_arms {
+            arms.push((arm, 1));
         }
     }
     Ok(arms)
@@ -141,7 +160,7 @@ pub(crate) fn run_rounds(
             progress.inc(1);
             let process = written.and_then(|written| {
                 rows.extend(written.iter().cloned());
-                Ok(Process::new(scenario, written)?)
+                Ok(Process::new(scenario, arm, source.plan.window(), written)?)
             });
             match process {
                 Ok(process) => usable.push(process),
@@ -194,20 +213,23 @@ fn one_process(source: &Source<'_>, arm: &Arm) -> Result<Vec<Row>, Error> {
             .into_iter()
             .flat_map(|(name, value)| [name.to_owned(), value])
             .collect(),
-        timeout: Duration::from_secs(args.timeout),
+        timeout: args.time_limit(),
     };
     run.run(dir.path())
 }
 
 /// Whether the interpreter has the extension of this project.
-pub(crate) fn has_extension(python: &Path) -> bool {
-    let status = Command::new(python)
+pub(crate) fn has_extension(python: &Path, timeout: Duration) -> bool {
+    let mut command = Command::new(python);
+    command
         .args(["-c", "import mockspore._mockspore"])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
-    status.is_ok_and(|status| status.success())
+        .stderr(Stdio::null());
+    let ended = command
+        .spawn()
+        .and_then(|child| child::wait(child, timeout));
+    ended.is_ok_and(|status| status.is_some_and(|status| status.success()))
 }
 
 /// The scenario's script: in `--scenarios`, or in the checkout around here.

@@ -156,6 +156,47 @@ fn a_process_without_rows_is_invalid() {
 }
 
 #[test]
+fn a_process_that_stops_reading_early_or_runs_another_arm_is_invalid() {
+    let good = framework("whole", 106);
+    let body = format!(
+        "{} --arm $arm --out $out && head -n 3 \"$out\" > \"$out.x\" && mv \"$out.x\" \"$out\"",
+        good.display()
+    );
+    let output = ab(&interpreter("short", &body), &[]);
+    fails(
+        &output,
+        3,
+        "read at steps [0, 28], not on the grid asked for",
+    );
+    let body = format!("exec {} --arm none --out $out", good.display());
+    let output = ab(&interpreter("other-arm", &body), &[]);
+    fails(
+        &output,
+        3,
+        "asked for hook_handle/dropped, it ran hook_handle/none",
+    );
+}
+
+#[test]
+fn the_reports_loop_refuses_what_it_does_not_have() {
+    let python = framework("report", 106);
+    let output = ab(
+        &python,
+        &["--baseline", "report", "--arm", "one_tensor_dropped"],
+    );
+    fails(
+        &output,
+        2,
+        "the reports' own loop has no arm 'one_tensor_dropped'",
+    );
+    let output = ab(
+        &python,
+        &["--baseline", "report", "--set", "hooks_per_step=5"],
+    );
+    fails(&output, 2, "the reports' own loop fixes 'hooks_per_step'");
+}
+
+#[test]
 fn an_arm_without_a_real_counterpart_is_refused() {
     let output = ab(&framework("plain", 106), &["--arm", "erased_with_node"]);
     fails(&output, 2, "arm 'erased_with_node' has no real counterpart");

@@ -117,6 +117,21 @@ fn a_run_too_short_to_decide_is_not_as_expected() {
 }
 
 #[test]
+fn a_rehash_after_the_last_reading_changes_no_figure() {
+    // The last reading is at step 56; at step 57 the bucket array grows.
+    for steps in ["57", "235", "955"] {
+        let output = mockspore(&["run", "--arm", "dropped", "--steps", steps]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn a_knob_that_an_arm_sets_itself_cannot_be_set() {
+    let message = refused(&["run", "--arm", "none", "--set", "hook_on=one_tensor"]);
+    assert!(message.contains("arm 'none' sets it itself"), "{message}");
+}
+
+#[test]
 fn probes_add_observations_and_change_no_verdict() {
     let output = mockspore(&[
         "run", "--arm", "dropped", "--steps", "40", "--format", "json", "--probe",
@@ -184,7 +199,7 @@ fn steps_and_knob_values_out_of_range_are_refused() {
         message.contains("it is a whole number from 1 to 100000"),
         "{message}"
     );
-    let message = refused(&["run", "--set", "hook_on=ceiling"]);
+    let message = refused(&["run", "--arm", "dropped", "--set", "hook_on=ceiling"]);
     assert!(
         message.contains("it is one of nothing, operator_outputs"),
         "{message}"

@@ -18,8 +18,12 @@ pub struct Difference {
 /// control, in the metric's unit per call.
 ///
 /// PLATEAU if the whole interval lies within `tolerance` of 0, GROWTH if all
-/// of it lies above, otherwise INCONCLUSIVE. `None` for fewer than two pairs.
+/// of it lies above, otherwise INCONCLUSIVE. `None` for fewer than two
+/// pairs, or lists of different lengths.
 pub fn difference(arm: &[f64], control: &[f64], tolerance: f64) -> Option<Difference> {
+    if arm.len() != control.len() {
+        return None;
+    }
     let pairs: Vec<f64> = arm.iter().zip(control).map(|(a, c)| a - c).collect();
     let estimate = mean_interval(&pairs)?;
     let verdict = if estimate.lo > tolerance {
@@ -61,5 +65,6 @@ mod tests {
             Some(Verdict::Inconclusive)
         );
         assert_eq!(verdict(&[105.0], &[0.0]), None);
+        assert_eq!(verdict(&[105.0, 106.0], &control), None);
     }
 }

@@ -20,7 +20,7 @@ pub struct Grid {
 impl Grid {
     /// At most `samples` readings within `steps` steps (both at least 1).
     pub fn new(steps: u64, samples: u64) -> Self {
-        let every = (steps / samples.max(1)).max(1);
+        let every = steps.div_ceil(samples.max(1)).max(1);
         Self {
             every,
             samples: steps / every,

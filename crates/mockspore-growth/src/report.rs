@@ -143,8 +143,10 @@ pub struct Compare {
 
 /// The row as one JSON line, `schema_version` first.
 ///
+/// A figure that is no finite number becomes `null`, as JSON has none.
+///
 /// # Errors
-/// If a figure is not a finite number.
+/// Those of the JSON library; these rows cause none.
 pub fn to_line(row: &Row) -> serde_json::Result<String> {
     let mut line = Map::new();
     line.insert("schema_version".to_owned(), SCHEMA_VERSION.into());

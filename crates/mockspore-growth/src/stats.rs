@@ -56,7 +56,8 @@ pub(crate) fn theil_sen(values: &[f64]) -> Option<Estimate> {
     let rank = |at: f64| slopes[(at.round().max(0.0) as usize).min(slopes.len() - 1)];
     Some(Estimate {
         value: slope,
-        lo: rank(f64::midpoint(count, -c)),
+        // The M-th smallest slope, counted from 1, and the (M + 1)-th largest.
+        lo: rank(f64::midpoint(count, -c) - 1.0),
         hi: rank(f64::midpoint(count, c)),
     })
 }
@@ -99,6 +100,23 @@ mod tests {
         values[4] = 1e9;
         let fit = theil_sen(&values).expect("20 readings");
         assert_relative_eq!(fit.value, 3.0);
+    }
+
+    #[test]
+    fn the_interval_of_theil_sen_is_sens() {
+        // Sen's own construction by hand: 10 readings, 45 slopes, and
+        // C = 1.96 x sqrt(10 x 9 x 25 / 18) = 21.9: the 12th and the 34th slope.
+        let values: Vec<f64> = (0..10_i32).map(|i| f64::from(i * i % 7)).collect();
+        let mut slopes = Vec::new();
+        for i in 0..10 {
+            for j in i + 1..10 {
+                slopes.push((values[j] - values[i]) / (j - i) as f64);
+            }
+        }
+        slopes.sort_by(f64::total_cmp);
+        let fit = theil_sen(&values).expect("10 readings");
+        assert_relative_eq!(fit.lo, slopes[11]);
+        assert_relative_eq!(fit.hi, slopes[33]);
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub(crate) fn raise(py: Python<'_>, error: Error) -> PyErr {
         Error::Broadcast { .. }
         | Error::DataLength { .. }
         | Error::Rank { .. }
+        | Error::HookShape { .. }
         | Error::SensShape { .. }
         | Error::SensCount { .. }
         | Error::GradPosition { .. } => "MockValueError",

@@ -6,11 +6,10 @@
 )]
 
 use mockspore::{Error, Runtime};
-use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::error::{raise, raised};
+use crate::error::{exception, raise, raised};
 use crate::runtime::with_runtime;
 use crate::tensor::Tensor;
 
@@ -97,7 +96,8 @@ fn outputs(output: &Bound<'_, PyAny>) -> PyResult<Vec<mockspore::Tensor>> {
         return Ok(vec![tensor.borrow().0.clone()]);
     }
     let tensors: Vec<PyRef<'_, Tensor>> = output.extract().map_err(|_| {
-        PyTypeError::new_err("a differentiated function returns a Tensor or a tuple of Tensors")
+        let message = "a differentiated function returns a Tensor or a tuple of Tensors";
+        exception(output.py(), "MockTypeError", message.to_owned())
     })?;
     Ok(unwrap(&tensors))
 }

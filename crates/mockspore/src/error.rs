@@ -87,6 +87,17 @@ pub enum Error {
         /// Name of the type that was returned.
         type_name: String,
     },
+    /// A hook that returned a gradient of another shape.
+    #[error("a hook on a gradient of shape {expected} returned the shape {got}")]
+    HookShape {
+        /// Shape of the gradient.
+        expected: Shape,
+        /// Shape of what the hook returned.
+        got: Shape,
+    },
+    /// A tensor of another Runtime.
+    #[error("a tensor belongs to another Runtime: make it after reset() or set_device()")]
+    OtherRuntime,
     /// Caller code (a hook, a callback, a differentiated function) raised.
     #[error("{0}")]
     Raised(Box<dyn StdError + Send + Sync>),

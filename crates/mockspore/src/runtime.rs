@@ -163,6 +163,7 @@ impl Runtime {
         sens: Option<&[Tensor]>,
     ) -> Result<(Vec<Tensor>, Vec<Tensor>), Error> {
         let core = &self.0;
+        self.owns(inputs)?;
         let leaves = positions
             .iter()
             .map(|&position| {
@@ -178,6 +179,7 @@ impl Runtime {
         let outputs = function(inputs);
         core.grad_flag.set(outer);
         let outputs = outputs?;
+        self.owns(&outputs)?;
         let roots = engine::roots(&outputs, sens)?;
         let captured = engine::backward(core, Request::capture(roots, &leaves))?;
         let grads = captured
@@ -205,12 +207,20 @@ impl Runtime {
         grads: Option<&[Tensor]>,
         keep_graph: bool,
     ) -> Result<(), Error> {
+        self.owns(outputs)?;
         if !outputs.iter().all(Tensor::requires_grad) {
             return Err(Error::NoGrad);
         }
         let roots = engine::roots(outputs, grads)?;
         engine::backward(&self.0, Request::accumulate(roots, keep_graph))?;
         Ok(())
+    }
+
+    fn owns(&self, tensors: &[Tensor]) -> Result<(), Error> {
+        let mut own = tensors
+            .iter()
+            .map(|tensor| Rc::ptr_eq(tensor.core(), &self.0));
+        own.all(|own| own).then_some(()).ok_or(Error::OtherRuntime)
     }
 
     /// Blocks of one kind that are alive.

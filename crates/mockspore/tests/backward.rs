@@ -182,3 +182,34 @@ fn a_very_long_chain_dies_without_recursion() {
     drop(y);
     assert_eq!(runtime.live(Kind::OpNode), 0);
 }
+
+#[test]
+fn a_gradient_of_another_shape_from_a_hook_is_an_error() {
+    let runtime = runtime();
+    let x = leaf(&runtime, &[1.0, 2.0]);
+    let y = ops::add(&x, &x).unwrap();
+    let scalar = runtime.tensor(&[1.0], &[]).unwrap();
+    y.register_hook(move |_| Ok(Some(scalar.clone())));
+    let outcome = runtime.run_backward(&[y], None, false);
+    assert!(
+        matches!(outcome, Err(Error::HookShape { .. })),
+        "{outcome:?}"
+    );
+}
+
+#[test]
+fn tensors_of_another_runtime_are_refused() {
+    let (own, other) = (runtime(), runtime());
+    let foreign = leaf(&other, &[1.0]);
+    let square = |inputs: &[Tensor]| Ok(vec![ops::mul(&inputs[0], &inputs[0])?]);
+    let inputs = [foreign.clone()];
+    assert!(matches!(
+        own.grad(square, &inputs, &[0], None),
+        Err(Error::OtherRuntime)
+    ));
+    let y = ops::mul(&foreign, &foreign).unwrap();
+    assert!(matches!(
+        own.run_backward(&[y], None, false),
+        Err(Error::OtherRuntime)
+    ));
+}

@@ -55,6 +55,8 @@ proptest! {
     }
 
     #[test]
+    // A caller that removes at the end of *some* backward decides which hooks
+    // run at all, so hooks here replace the gradient by an equal one.
     fn policies_never_change_a_gradient(program in programs()) {
         let gradients = all_policies().into_iter().map(|policies| {
             let mut world = World::new(policies);
@@ -66,6 +68,22 @@ proptest! {
         let all: Vec<Vec<u32>> = gradients.collect();
         for other in &all[1..] {
             prop_assert_eq!(other, &all[0]);
+        }
+    }
+
+    #[test]
+    fn the_map_erases_no_hook_before_it_has_run(program in programs()) {
+        // Equal callers, so the same hooks are to run, and they change gradients.
+        for pair in all_policies().chunks(3).next().unwrap_or_default() {
+            let outcomes = [HookMap::KeepsDead, HookMap::ErasesWithNode].map(|hook_map| {
+                let mut world = World::new(mockspore::Policies { hook_map, ..*pair });
+                world.hooks_scale = true;
+                for &op in &program {
+                    world.apply(op);
+                }
+                (world.calls.get(), world.gradients)
+            });
+            prop_assert_eq!(&outcomes[0], &outcomes[1]);
         }
     }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mockspore._errors import MockRuntimeError
 from mockspore._mockspore import Tensor
 from mockspore._mockspore import run_backward as _native_run_backward
 
@@ -27,5 +28,7 @@ def run_backward(
     """
     del allow_unreachable
     if create_graph or inputs or not accumulate_grad:
-        raise NotImplementedError("create_graph, inputs and accumulate_grad=False")
+        raise MockRuntimeError(
+            "create_graph, inputs and accumulate_grad=False are not modelled"
+        )
     _native_run_backward(list(tensors), list(grad_tensors), keep_graph)

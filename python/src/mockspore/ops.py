@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from mockspore._errors import MockRuntimeError
 from mockspore._grad import grad
 from mockspore._mockspore import norm, relu, sum
 
@@ -14,7 +15,11 @@ __all__ = ["GradOperation", "norm", "relu", "sum"]
 class GradOperation:
     """The older way to differentiate: by the first input, or by all."""
 
-    def __init__(self, get_all: bool = False, sens_param: bool = False) -> None:
+    def __init__(
+        self, get_all: bool = False, get_by_list: bool = False, sens_param: bool = False
+    ) -> None:
+        if get_by_list:
+            raise MockRuntimeError("get_by_list is not modelled")
         self.get_all = get_all
         self.sens_param = sens_param
 

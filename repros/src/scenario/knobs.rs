@@ -46,6 +46,16 @@ impl Scenario {
             values.insert(name.clone(), self.knob_value(name, value.clone())?);
         }
         for (name, text) in set {
+            if arm.knobs.contains_key(name) {
+                return Err(Error::Knob {
+                    knob: name.clone(),
+                    value: text.clone(),
+                    allowed: format!(
+                        "arm '{}' sets it itself, choose another with --arm",
+                        arm.name
+                    ),
+                });
+            }
             let value = match text.parse::<u64>() {
                 Ok(number) => number.into(),
                 Err(_) => Value::from(text.as_str()),

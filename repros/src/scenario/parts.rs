@@ -112,7 +112,9 @@ pub enum Unit {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReportBaseline {
-    /// Knobs set.
+    /// The arms that the loop has.
+    pub arms: Vec<String>,
+    /// Knobs that the loop fixes.
     pub set: BTreeMap<String, u64>,
     /// Steps before the first reading.
     pub warmup: u64,
@@ -192,7 +194,7 @@ pub struct MockExpectation {
     pub verdict: Verdict,
     /// Shape of the thread's net bytes.
     pub shape: Shape,
-    /// Requested bytes in blocks of fixed size that one call keeps.
+    /// Allocated bytes of the blocks of fixed size that one call keeps.
     pub bytes_per_call: Option<f64>,
     /// Objects that one call keeps.
     #[serde(default)]

@@ -13,9 +13,10 @@ const SLOWING: f64 = 0.5;
 /// Judges a series of exact values.
 ///
 /// The floors (smallest readings) of the four quarters of the run decide:
-/// GROWTH if they rise through the whole last half, PLATEAU if the last
-/// quarter does not rise above the third, INCONCLUSIVE if only the last
-/// quarter rose, or if the run is too short.
+/// GROWTH if they rise through the whole last half. PLATEAU if the last
+/// quarter's floor is not above the third's and no reading of it is above all
+/// earlier ones. INCONCLUSIVE if only the last quarter rose, or if the run is
+/// too short.
 /// A declared cap that the run does not cover (`cap_uncovered`) is
 /// INCONCLUSIVE whatever the readings do.
 pub fn exact(series: &Series, cap_uncovered: Option<&str>) -> Judgement {
@@ -24,10 +25,15 @@ pub fn exact(series: &Series, cap_uncovered: Option<&str>) -> Judgement {
     let enough = n >= MIN_READINGS;
     let [_, q2, q3, q4] =
         [0, 1, 2, 3].map(|quarter| floor(values, quarter * n / 4..(quarter + 1) * n / 4));
+    let late = 3 * n / 4;
+    let record = ceiling(&values[late..])
+        .total_cmp(&ceiling(&values[..late]))
+        .is_gt();
     let verdict = match (q3.total_cmp(&q2).is_gt(), q4.total_cmp(&q3).is_gt()) {
         _ if cap_uncovered.is_some() || !enough => Verdict::Inconclusive,
         (true, true) => Verdict::Growth,
         (false, true) => Verdict::Inconclusive,
+        (_, false) if record => Verdict::Inconclusive,
         (_, false) => Verdict::Plateau,
     };
     let mut judgement = Judgement::new(verdict).with("readings", n);
@@ -42,7 +48,7 @@ pub fn exact(series: &Series, cap_uncovered: Option<&str>) -> Judgement {
     judgement.shape = enough.then(|| shape(values));
     judgement.slope = slope(series);
     if verdict == Verdict::Plateau {
-        judgement.bound = values.iter().copied().max_by(f64::total_cmp);
+        judgement.bound = Some(ceiling(values));
     }
     judgement
 }
@@ -50,6 +56,11 @@ pub fn exact(series: &Series, cap_uncovered: Option<&str>) -> Judgement {
 fn floor(values: &[f64], range: Range<usize>) -> f64 {
     let smallest = values[range].iter().copied().min_by(f64::total_cmp);
     smallest.unwrap_or(f64::NAN)
+}
+
+fn ceiling(values: &[f64]) -> f64 {
+    let largest = values.iter().copied().max_by(f64::total_cmp);
+    largest.unwrap_or(f64::NAN)
 }
 
 /// The slope over the last half, between the smallest and the largest one of

@@ -80,11 +80,6 @@ impl Judgement {
         }
     }
 
-    /// A measurement that cannot be used, with the reason.
-    pub fn invalid(why: &str) -> Self {
-        Self::new(Verdict::Invalid).with("why", why)
-    }
-
     fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.evidence.insert(name.to_owned(), value.into());
         self

@@ -93,7 +93,9 @@ pub(crate) fn backward(core: &Rc<Core>, request: Request<'_>) -> Result<Vec<Opti
     let outcome = engine.run(request).and_then(|()| run_final_callbacks(core));
     let hook_raised = engine.hook_raised;
     let captured = engine.finish();
-    core.engines.borrow_mut().pop();
+    // Dropped outside of the borrow: callbacks left over hold caller's objects.
+    let left_over = core.engines.borrow_mut().pop();
+    drop(left_over);
     core.grad_flag.set(grad_flag);
     if hook_raised {
         core.clear_res();
@@ -284,6 +286,12 @@ impl<'a> Engine<'a> {
             };
             match hook.call(&Tensor::from_array(grad.clone(), None)) {
                 Ok(None) => {}
+                Ok(Some(replaced)) if replaced.shape() != grad.shape => {
+                    return Err(Error::HookShape {
+                        expected: grad.shape,
+                        got: replaced.shape(),
+                    });
+                }
                 Ok(Some(replaced)) => *grad = replaced.array().clone(),
                 Err(error) => {
                     self.hook_raised = true;

@@ -80,7 +80,9 @@ pub(crate) struct World {
     /// Ids that the map must hold, ascending, with their tensor's place.
     pub(crate) entries: Vec<(u64, usize)>,
     /// Hook calls so far.
-    calls: Rc<Cell<u64>>,
+    pub(crate) calls: Rc<Cell<u64>>,
+    /// Whether hooks on operator outputs double the gradient.
+    pub(crate) hooks_scale: bool,
     /// Bits of every gradient that a backward left behind.
     pub(crate) gradients: Vec<u32>,
 }
@@ -96,6 +98,7 @@ impl World {
             dropped: Vec::with_capacity(MAX_OPS),
             entries: Vec::with_capacity(MAX_OPS),
             calls: Rc::new(Cell::new(0)),
+            hooks_scale: false,
             // Each backward notes its outcome and two values of each leaf.
             gradients: Vec::with_capacity(MAX_OPS * (1 + 2 * MAX_OPS)),
         }
@@ -160,11 +163,12 @@ impl World {
     fn register(&mut self, at: usize) {
         let Some(place) = self.living(at) else { return };
         let tensor = self.made[place].tensor.clone().unwrap();
-        let (calls, leaf) = (Rc::clone(&self.calls), tensor.is_leaf());
+        let (calls, leaf, scales) = (Rc::clone(&self.calls), tensor.is_leaf(), self.hooks_scale);
         let handle = tensor.register_hook(move |grad| {
             calls.set(calls.get() + 1);
-            // A caller that removes at the end of *some* backward decides which
-            // hooks run at all, so a hook here must not change the gradient.
+            if scales && !leaf {
+                return ops::add(grad, grad).map(Some);
+            }
             Ok((!leaf).then(|| grad.clone()))
         });
         self.entries.push((handle.id(), place));
@@ -185,11 +189,17 @@ impl World {
             .filter_map(|made| made.tensor.as_ref()?.grad());
         self.gradients
             .extend(grads.flat_map(|grad| grad.to_vec()).map(f32::to_bits));
-        if self.runtime.policies().hook_release != HookRelease::Dropped {
-            while let Some(handle) = self.dropped.pop() {
+        let release = self.runtime.policies().hook_release;
+        if release == HookRelease::Dropped {
+            return;
+        }
+        let by_callback = release == HookRelease::RemovedInFinalCallback && outcome.is_ok();
+        while let Some(handle) = self.dropped.pop() {
+            if !by_callback {
+                // A backward that failed ran no callback: the caller does it.
                 handle.remove();
-                self.forget(handle.id());
             }
+            self.forget(handle.id());
         }
     }
 

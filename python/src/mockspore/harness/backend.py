@@ -22,7 +22,7 @@ def load(name: str) -> Any:
         _ = module.Tensor
     except ModuleNotFoundError as error:
         missing = error.name or name
-        if missing.split(".")[0] != name:
+        if missing not in (name, f"{name}._{name}"):
             raise InvalidError(f"importing {name} failed: {error}") from error
         raise UsageError(f"{sys.executable} has no {missing}: {MENDS[name]}") from error
     except Exception as error:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from . import backend, protocol
-from .errors import HarnessError, UsageError
+from .errors import HarnessError, InvalidError, UsageError
 from .probes import Probes
 from .rows import Rows
 from .scenario import Scenario
@@ -31,6 +33,13 @@ def main(
     except HarnessError as error:
         print(f"{Path(script).name}: {error}", file=sys.stderr)
         return error.exit_code
+    except BrokenPipeError:
+        # Nobody reads stdout any more; the rows are written before it is used.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except Exception:
+        # Whatever the framework raises in a step makes the measurement invalid.
+        traceback.print_exc()
+        return InvalidError.exit_code
     return 0
 
 
@@ -43,6 +52,8 @@ def _run(
         raise UsageError(f"arm '{options.arm}' has no real counterpart")
     if options.steps % options.every:
         raise UsageError("--steps must be a multiple of --every")
+    if options.out is not None and not options.out.parent.is_dir():
+        raise UsageError(f"--out: there is no folder {options.out.parent}")
     knobs = scenario.knob_values(arm, options.set)
     policies = arm.get("policies", {})
     ms = backend.load(options.backend)
@@ -80,11 +91,13 @@ def _run(
         steps=options.steps,
         every=options.every,
     )
-    for done, metrics in table:
+    readings = list(table)
+    for done, metrics in readings:
         rows.sample(done, metrics)
-        print(done, *(f"{name}={value}" for name, value in metrics.items()))
     if options.out is not None:
         rows.write(options.out)
+    for done, metrics in readings:
+        print(done, *(f"{name}={value}" for name, value in metrics.items()))
 
 
 def _count(minimum: int) -> Callable[[str], int]:

@@ -28,6 +28,8 @@ class Scenario:
         self.path = path
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
+        except UnicodeDecodeError as error:
+            raise UsageError(f"{path}:1: {error.reason}; restore the file") from error
         except OSError as error:
             raise UsageError(f"{path}:1: {error.strerror}; restore the file") from error
         except json.JSONDecodeError as error:
@@ -42,7 +44,10 @@ class Scenario:
             self.knobs: dict[str, Any] = data["knobs"]
             self.real: dict[str, Any] = data["real"]
             self._arms = {arm["name"]: arm for arm in data["arms"]}
-        except (KeyError, TypeError) as error:
+            self._defaults = {name: knob["default"] for name, knob in self.knobs.items()}
+            for key in ("control", "steps", "every", "warmup"):
+                _ = self.real[key]
+        except (AttributeError, KeyError, TypeError) as error:
             raise UsageError(f"{path}:1: {error} is missing or misplaced") from error
 
     def arm(self, name: str) -> dict[str, Any]:
@@ -56,14 +61,19 @@ class Scenario:
         self, arm: dict[str, Any], assignments: Iterable[str]
     ) -> dict[str, int | str]:
         """Return the defaults, then the arm's own values, then ``assignments``."""
-        values = {name: knob["default"] for name, knob in self.knobs.items()}
-        values.update(arm.get("knobs", {}))
+        own = arm.get("knobs", {})
+        values = {**self._defaults, **own}
         for assignment in assignments:
             name, separator, text = assignment.partition("=")
             if not (name and separator and text):
                 raise UsageError(f"--set {assignment}: write it as KNOB=VALUE")
             if name not in self.knobs:
                 raise unknown("knob", name, self.knobs)
+            if name in own:
+                raise UsageError(
+                    f"knob '{name}' cannot be '{text}': arm '{arm['name']}' sets it "
+                    "itself, choose another with --arm"
+                )
             values[name] = self._value(name, text)
         return values
 
