@@ -158,7 +158,10 @@ def test_an_absent_framework_is_bad_usage() -> None:
         (["--arm", "droped"], "unknown arm 'droped': did you mean 'dropped'?"),
         (["--set", "hook=1"], "unknown knob 'hook': did you mean 'hook_on'?"),
         (["--set", "hooks_per_step=0"], "it is a whole number from 1 to 100000"),
-        (["--arm", "dropped", "--set", "hook_on=roof"], "it is one of nothing, operator_outputs"),
+        (
+            ["--arm", "dropped", "--set", "hook_on=roof"],
+            "it is one of nothing, operator_outputs",
+        ),
         (["--set", "hook_on"], "write it as KNOB=VALUE"),
         (["--steps", "0"], "'0' is not a whole number from 1 to 1000000000"),
         (["--steps", "-5"], "'-5' is not a whole number"),

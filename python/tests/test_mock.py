@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.conftest import REPOSITORY
-
 import mockspore
+from tests.conftest import REPOSITORY
 
 
 def drop_hooks(ms: Any, count: int) -> None:

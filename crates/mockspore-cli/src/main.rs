@@ -24,6 +24,13 @@ use crate::output::Outcome;
 #[global_allocator]
 static ALLOCATOR: jemallocator::Jemalloc = jemallocator::Jemalloc;
 
+/// One arena and no background thread: with them `stats.*` is exact after a
+/// flush of the thread cache. A reference to bytes has the pointer's shape.
+#[cfg(not(feature = "system-alloc"))]
+#[allow(unsafe_code, reason = "jemalloc reads its options from this symbol")]
+#[unsafe(export_name = "_rjem_malloc_conf")]
+static MALLOC_CONF: &[u8; 34] = b"narenas:1,background_thread:false\0";
+
 fn main() -> ExitCode {
     let args = Args::parse();
     let outcome = match args.command {

@@ -1,6 +1,7 @@
 //! Tables for people.
 
 use comfy_table::{CellAlignment, Table, presets};
+use mockspore::census::Kind;
 use mockspore_growth::protocol::{THREAD_NET, UNATTRIBUTED};
 use mockspore_growth::report::{Compare, Row, Run, VerdictRow};
 use mockspore_growth::{Slope, Verdict};
@@ -54,10 +55,25 @@ pub(crate) fn run(scenario: &Scenario, rows: &[Row]) -> String {
         ]);
     }
     let steps = arms(rows).first().map_or(0, |arm| arm.run.steps);
+    let kept = kept(rows);
     format!(
-        "{}: {} ({steps} steps)\n{table}\n",
+        "{}: {} ({steps} steps)\n{table}\n{kept}",
         scenario.name, scenario.title
     )
+}
+
+/// Who holds what grows, a line for each kind.
+fn kept(rows: &[Row]) -> String {
+    let grows = |kind: &&Kind| {
+        let metric = format!("objects.{}", kind.name());
+        rows.iter().any(|row| match row {
+            Row::Verdict(row) => row.metric == metric && row.verdict == Verdict::Growth,
+            _ => false,
+        })
+    };
+    let grown = Kind::ALL.iter().filter(grows);
+    let lines = grown.map(|kind| format!("{} is held by {}\n", kind.name(), kind.held_by()));
+    lines.collect()
 }
 
 /// What went against the expectation, a line each.

@@ -11,6 +11,12 @@ use mockspore_growth::protocol::{Grid, Recorder, THREAD_NET, UNATTRIBUTED};
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
 
+/// One arena and no background thread: with them `stats.*` is exact after a
+/// flush of the thread cache. A reference to bytes has the pointer's shape.
+#[allow(unsafe_code, reason = "jemalloc reads its options from this symbol")]
+#[unsafe(export_name = "_rjem_malloc_conf")]
+static MALLOC_CONF: &[u8; 34] = b"narenas:1,background_thread:false\0";
+
 #[allow(clippy::vec_box, reason = "each block is to be seen on its own")]
 struct Boxes(Vec<Box<[u8; 64]>>);
 

@@ -70,6 +70,14 @@ impl Environments {
         })
     }
 
+    /// The lock that a run holds to its end: the environments are shared, and
+    /// another run would swap the extension under its tests.
+    pub(crate) fn lock(&self) -> Result<RwLock<File>, Error> {
+        fs::create_dir_all(&self.cache).map_err(file(&self.cache))?;
+        let path = self.cache.join("lock");
+        File::create(&path).map(RwLock::new).map_err(file(&path))
+    }
+
     /// Says what the environments need before they are made.
     pub(crate) fn announce(&self) {
         println!(
@@ -98,33 +106,8 @@ impl Environments {
         self.environment(&format!("mindspore-{version}-{}", self.tag), &needs)
     }
 
-    /// Puts the extension's wheel into an environment.
-    pub(crate) fn install(
-        &self,
-        steps: &mut Steps,
-        python: &Path,
-        wheel: &Path,
-    ) -> Result<(), Error> {
-        let mut lock = self.lock_file(&self.tag)?;
-        let _lock = self.lock(&mut lock)?;
-        let mut pip = steps.python(
-            python,
-            &[
-                "-m",
-                "pip",
-                "install",
-                "--quiet",
-                "--no-deps",
-                "--force-reinstall",
-            ],
-        );
-        steps.run("the extension into its environment", pip.arg(wheel))
-    }
-
     /// Makes an environment, or finds it made; its interpreter.
     fn environment(&self, name: &str, needs: &[String]) -> Result<PathBuf, Error> {
-        let mut lock = self.lock_file(name)?;
-        let _lock = self.lock(&mut lock)?;
         let folder = self.cache.join(name);
         let python = folder.join("bin/python");
         let stamp = folder.join(STAMP);
@@ -156,17 +139,6 @@ impl Environments {
         fs::write(&stamp, wanted).map_err(file(&stamp))?;
         Ok(python)
     }
-
-    fn lock_file(&self, name: &str) -> Result<RwLock<File>, Error> {
-        fs::create_dir_all(&self.cache).map_err(file(&self.cache))?;
-        let path = self.cache.join(format!("{name}.lock"));
-        File::create(&path).map(RwLock::new).map_err(file(&path))
-    }
-
-    /// Waits until no other run of this command works on the environment.
-    fn lock<'a>(&self, lock: &'a mut RwLock<File>) -> Result<impl Drop + use<'a>, Error> {
-        lock.write().map_err(file(&self.cache))
-    }
 }
 
 /// Builds the extension's wheel with the tools of the `dev` environment.
@@ -185,6 +157,22 @@ pub(crate) fn wheel(steps: &mut Steps, dev: &Path) -> Result<PathBuf, Error> {
     let mut wheels = fs::read_dir(&folder).map_err(file(&folder))?;
     let first = wheels.next().and_then(Result::ok).map(|entry| entry.path());
     first.ok_or_else(|| Error::Wrong("maturin built no wheel".to_owned()))
+}
+
+/// Puts the extension's wheel into an environment.
+pub(crate) fn install(steps: &mut Steps, python: &Path, wheel: &Path) -> Result<(), Error> {
+    let mut pip = steps.python(
+        python,
+        &[
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--no-deps",
+            "--force-reinstall",
+        ],
+    );
+    steps.run("the extension into its environment", pip.arg(wheel))
 }
 
 fn default_cache() -> Result<PathBuf, Error> {

@@ -14,6 +14,9 @@ use clap::{Parser, Subcommand};
 use crate::environment::Environments;
 use crate::steps::{Error, Steps};
 
+/// Seconds for one process of the A/B: nine of them stay within 15 minutes.
+const AB_PROCESS_SECONDS: &str = "95";
+
 #[derive(Debug, Parser)]
 #[command(about = "Tests and checks of the whole project")]
 struct Args {
@@ -58,6 +61,13 @@ fn main() -> ExitCode {
 fn run(args: &Args, steps: &mut Steps) -> Result<(), Error> {
     let environments = Environments::new(args.cache.as_deref(), args.python.as_deref())?;
     environments.announce();
+    let mut lock = environments.lock()?;
+    if lock.try_write().is_err() {
+        println!("another run uses these environments: waiting for its end");
+    }
+    let _held = lock
+        .write()
+        .map_err(|error| Error::Wrong(format!("the lock: {error}")))?;
     match args.command {
         Command::Test => test(args, steps, &environments),
         Command::Ci => {
@@ -66,7 +76,8 @@ fn run(args: &Args, steps: &mut Steps) -> Result<(), Error> {
         }
         Command::AbFull => {
             rust_binary(steps)?;
-            with_mindspore(args, steps, &environments, |steps, python| {
+            let wheel = environment::wheel(steps, &environments.dev()?)?;
+            with_mindspore(args, steps, &environments, &wheel, |steps, python| {
                 steps.run(
                     "ab, every arm",
                     &mut steps.mockspore(&["ab", "--all-arms", "--python", python]),
@@ -84,15 +95,18 @@ fn test(args: &Args, steps: &mut Steps, environments: &Environments) -> Result<(
     steps.twice_the_same("the main job", &["run", "--format", "json"])?;
     let dev = environments.dev()?;
     let wheel = environment::wheel(steps, &dev)?;
-    environments.install(steps, &dev, &wheel)?;
+    environment::install(steps, &dev, &wheel)?;
     steps.run("pytest", &mut steps.python(&dev, &["-m", "pytest"]))?;
-    with_mindspore(args, steps, environments, |steps, python| {
+    with_mindspore(args, steps, environments, &wheel, |steps, python| {
         let parity = ["-m", "pytest", "-m", "mindspore", "tests/test_parity.py"];
         steps.run(
             "parity with the real framework",
             &mut steps.python(Path::new(python), &parity),
         )?;
-        steps.run("ab", &mut steps.mockspore(&["ab", "--python", python]))
+        steps.run(
+            "ab",
+            &mut steps.mockspore(&["ab", "--timeout", AB_PROCESS_SECONDS, "--python", python]),
+        )
     })
 }
 
@@ -106,6 +120,7 @@ fn with_mindspore(
     args: &Args,
     steps: &mut Steps,
     environments: &Environments,
+    wheel: &Path,
     real: impl FnOnce(&mut Steps, &str) -> Result<(), Error>,
 ) -> Result<(), Error> {
     if !environment::has_mindspore_wheels() {
@@ -117,9 +132,7 @@ fn with_mindspore(
         return Ok(());
     }
     let python = environments.mindspore(&args.mindspore)?;
-    let dev = environments.dev()?;
-    let wheel = environment::wheel(steps, &dev)?;
-    environments.install(steps, &python, &wheel)?;
+    environment::install(steps, &python, wheel)?;
     real(steps, &python.to_string_lossy())
 }
 
@@ -135,6 +148,14 @@ fn check(steps: &mut Steps, environments: &Environments) -> Result<(), Error> {
         "warnings",
     ];
     steps.run("clippy", &mut steps.cargo(&clippy))?;
+    let without = [
+        "check",
+        "--package",
+        "mockspore-cli",
+        "--features",
+        "system-alloc",
+    ];
+    steps.run("without jemalloc", &mut steps.cargo(&without))?;
     let mut docs = steps.cargo(&[
         "doc",
         "--workspace",

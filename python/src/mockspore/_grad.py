@@ -59,9 +59,7 @@ def grad(
     sens_param: bool = False,
 ) -> Callable[..., Any]:
     """Return a function of the gradient of ``fn``; see ``value_and_grad``."""
-    both = value_and_grad(
-        fn, grad_position, weights, has_aux, return_ids, sens_param
-    )
+    both = value_and_grad(fn, grad_position, weights, has_aux, return_ids, sens_param)
 
     def call(*args: Any) -> Any:
         return both(*args)[1]

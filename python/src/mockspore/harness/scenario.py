@@ -44,7 +44,9 @@ class Scenario:
             self.knobs: dict[str, Any] = data["knobs"]
             self.real: dict[str, Any] = data["real"]
             self._arms = {arm["name"]: arm for arm in data["arms"]}
-            self._defaults = {name: knob["default"] for name, knob in self.knobs.items()}
+            self._defaults = {
+                name: knob["default"] for name, knob in self.knobs.items()
+            }
             for key in ("control", "steps", "every", "warmup"):
                 _ = self.real[key]
         except (AttributeError, KeyError, TypeError) as error:
