@@ -128,7 +128,8 @@ runtime = SimpleNamespace(synchronize=Tensor)
 def test_a_closed_stdout_keeps_the_rows_and_is_no_error(tmp_path: Path) -> None:
     out = tmp_path / "rows.jsonl"
     plan = ("--steps", "2000", "--every", "1", "--set", "hooks_per_step=1")
-    command = [sys.executable, SCRIPT, "--backend", "mockspore", *plan, "--out", out]
+    head = (sys.executable, str(SCRIPT), "--backend", "mockspore")
+    command: list[str] = [*head, *plan, "--out", str(out)]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:

@@ -71,8 +71,8 @@ fn kept(rows: &[Row]) -> String {
             _ => false,
         })
     };
-    let grown = Kind::ALL.iter().filter(grows);
-    let lines = grown.map(|kind| format!("{} is held by {}\n", kind.name(), kind.held_by()));
+    let kinds = Kind::ALL.iter().filter(grows);
+    let lines = kinds.map(|kind| format!("{} is held by {}\n", kind.name(), kind.held_by()));
     lines.collect()
 }
 
