@@ -161,7 +161,7 @@ fn no_published_series_is_judged_against_its_class() {
         decided += 1;
         match class {
             leak if leak.starts_with("LEAK") => {
-                assert_ne!(judgement.verdict, Verdict::Plateau, "{id}")
+                assert_ne!(judgement.verdict, Verdict::Plateau, "{id}");
             }
             flat if flat.starts_with("FLAT") || flat.starts_with("BOUNDED") => {
                 assert_ne!(judgement.verdict, Verdict::Growth, "{id}");
