@@ -15,7 +15,8 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
 
-use crate::autograd::engine::{self, FinalCallback, Request};
+use crate::autograd::engine::{self, Request};
+use crate::autograd::final_callback::FinalCallback;
 use crate::autograd::graveyard::Graveyard;
 use crate::autograd::hook::HookRegistry;
 use crate::census::{Census, Kind};

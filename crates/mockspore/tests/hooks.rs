@@ -1,35 +1,14 @@
-//! Hooks and the two backward paths, rule by rule as the real framework has them.
+//! Hooks, rule by rule as the real framework has them.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod common;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use common::{keep, leaf, runtime, with_map};
 use mockspore::census::Kind;
-use mockspore::{Device, Error, HookMap, Policies, Runtime, Tensor, Version, ops};
-
-fn with_map(hook_map: HookMap) -> Runtime {
-    let policies = Policies {
-        hook_map,
-        ..Policies::mindspore(Version::V2_10_0)
-    };
-    let runtime = Runtime::new(policies, Device::Cpu);
-    runtime.set_grad_flag(true);
-    runtime
-}
-
-fn runtime() -> Runtime {
-    with_map(HookMap::KeepsDead)
-}
-
-fn leaf(runtime: &Runtime, values: &[f32]) -> Tensor {
-    let tensor = runtime.tensor(values, &[values.len()]).unwrap();
-    tensor.requires_grad_();
-    tensor
-}
-
-fn keep(tensor: &Tensor) -> mockspore::TensorHookHandle {
-    tensor.register_hook(|_| Ok(None))
-}
+use mockspore::{Error, HookMap, ops};
 
 #[test]
 fn a_dropped_handle_of_an_operator_output_keeps_an_entry_and_a_control_block() {

@@ -15,15 +15,13 @@
 use std::collections::BinaryHeap;
 use std::rc::Rc;
 
+use crate::autograd::final_callback;
 use crate::autograd::node::{GradNode, OpNode, Task};
 use crate::error::Error;
 use crate::kernels::{full, zip};
 use crate::ops::Grads;
 use crate::runtime::Core;
 use crate::tensor::{Array, Meta, Tensor};
-
-/// A callback for the end of a backward.
-pub(crate) type FinalCallback = Box<dyn FnOnce() -> Result<(), Error>>;
 
 /// A root of the pass: the node of an output and the output's gradient.
 pub(crate) type Root = (Meta, Array);
@@ -90,7 +88,7 @@ pub(crate) fn backward(core: &Rc<Core>, request: Request<'_>) -> Result<Vec<Opti
     core.engines.borrow_mut().push(Vec::new());
     let grad_flag = core.grad_flag.replace(false);
     let mut engine = Engine::new(core, &request);
-    let outcome = engine.run(request).and_then(|()| run_final_callbacks(core));
+    let outcome = engine.run(request).and_then(|()| final_callback::run(core));
     let hook_raised = engine.hook_raised;
     let captured = engine.finish();
     // Dropped outside of the borrow: callbacks left over hold caller's objects.
@@ -101,24 +99,6 @@ pub(crate) fn backward(core: &Rc<Core>, request: Request<'_>) -> Result<Vec<Opti
         core.clear_res();
     }
     outcome.map(|()| captured)
-}
-
-fn run_final_callbacks(core: &Core) -> Result<(), Error> {
-    let mut next = 0;
-    loop {
-        // A callback may queue another: take them one at a time.
-        let callback = {
-            let mut engines = core.engines.borrow_mut();
-            let queue = engines.last_mut();
-            let slot = queue.and_then(|queue| queue.get_mut(next));
-            slot.map(|slot| std::mem::replace(slot, Box::new(|| Ok(()))))
-        };
-        let Some(callback) = callback else {
-            return Ok(());
-        };
-        callback()?;
-        next += 1;
-    }
 }
 
 /// One node's share of the pass.

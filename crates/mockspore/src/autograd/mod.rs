@@ -1,6 +1,7 @@
 //! The backward graph: nodes, hooks and their registry, and the engine.
 
 pub(crate) mod engine;
+pub(crate) mod final_callback;
 pub mod function;
 pub(crate) mod graveyard;
 pub mod hook;
