@@ -48,18 +48,14 @@ pub(crate) fn reset(
     device: &str,
     policies: Option<BTreeMap<String, String>>,
 ) -> PyResult<()> {
-    let base = match Version::ALL
-        .into_iter()
-        .find(|known| known.number() == version)
-    {
-        Some(known) => Policies::mindspore(known),
-        None if version == "fixed" => Policies::fixed(),
-        None => {
-            let known = Version::ALL.map(Version::number).join(", ");
-            let message = format!("version must be one of {known}, fixed, but got '{version}'");
-            return Err(value_error(py, message));
-        }
-    };
+    let base = Policies::preset(version).ok_or_else(|| {
+        let known: Vec<&str> = Policies::preset_names().collect();
+        let known = known.join(", ");
+        value_error(
+            py,
+            format!("version must be one of {known}, but got '{version}'"),
+        )
+    })?;
     let mut fields =
         serde_json::to_value(base).map_err(|error| value_error(py, error.to_string()))?;
     if let Some(fields) = fields.as_object_mut() {

@@ -31,6 +31,6 @@ pub mod tensor;
 pub use autograd::function::{Function, FunctionCtx, apply};
 pub use autograd::hook::TensorHookHandle;
 pub use error::Error;
-pub use policy::{CtxClear, Device, HookMap, HookRelease, NeedsInputGrad, Policies, Version};
+pub use policy::{CtxClear, Device, HookMap, HookRelease, Policies, Version};
 pub use runtime::Runtime;
 pub use tensor::{Shape, Tensor};

@@ -47,18 +47,6 @@ pub enum CtxClear {
     ClearsEachField,
 }
 
-/// Where the modelled user's function clears `ctx.needs_input_grad`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum NeedsInputGrad {
-    /// Nowhere, as everybody writes it.
-    Kept,
-    /// In its backward: a forward without one is not covered.
-    ClearedInBackward,
-    /// In its forward.
-    ClearedInForward,
-}
-
 /// A released `MindSpore` whose lifetimes a preset reproduces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(non_camel_case_types, reason = "the dots of a release number")]
@@ -98,11 +86,28 @@ pub struct Policies {
     pub hook_release: HookRelease,
     /// The runtime's destructor of a ctx.
     pub ctx_clear: CtxClear,
-    /// The user's functions.
-    pub needs_input_grad: NeedsInputGrad,
 }
 
+/// The preset with every defect cured.
+const FIXED: &str = "fixed";
+
 impl Policies {
+    /// The presets' names: each release, oldest first, then `fixed`.
+    pub fn preset_names() -> impl Iterator<Item = &'static str> {
+        Version::ALL.map(Version::number).into_iter().chain([FIXED])
+    }
+
+    /// The preset of a release number or of `fixed`.
+    pub fn preset(name: &str) -> Option<Self> {
+        if name == FIXED {
+            return Some(Self::fixed());
+        }
+        let version = Version::ALL
+            .into_iter()
+            .find(|known| known.number() == name);
+        version.map(Self::mindspore)
+    }
+
     /// What `version` does, under a caller that does as the reports' did.
     pub fn mindspore(version: Version) -> Self {
         Self {
@@ -115,7 +120,6 @@ impl Policies {
                     CtxClear::NamesSavedTensorsTwice
                 }
             },
-            needs_input_grad: NeedsInputGrad::Kept,
         }
     }
 
@@ -125,7 +129,6 @@ impl Policies {
             hook_map: HookMap::ErasesWithNode,
             hook_release: HookRelease::RemovedInFinalCallback,
             ctx_clear: CtxClear::ClearsEachField,
-            needs_input_grad: NeedsInputGrad::Kept,
         }
     }
 }

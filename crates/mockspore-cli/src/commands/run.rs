@@ -1,6 +1,6 @@
 //! `mockspore run`: the mock alone.
 
-use mockspore::{Policies, Version};
+use mockspore::Policies;
 use mockspore_growth::probe::jemalloc::Heap;
 use mockspore_growth::probe::{malloc, process};
 use mockspore_growth::report::Row;
@@ -79,25 +79,14 @@ fn as_version(
     version: &str,
     set: &[(String, String)],
 ) -> Result<(Arm, Request), Error> {
-    let policies = match Version::ALL
-        .into_iter()
-        .find(|known| known.number() == version)
-    {
-        Some(known) => Policies::mindspore(known),
-        None if version == "fixed" => Policies::fixed(),
-        None => {
-            let known = Version::ALL
-                .map(Version::number)
-                .into_iter()
-                .chain(["fixed"]);
-            let names: Vec<&str> = known.collect();
-            let hint = match repros::near(version, names.iter().copied()) {
-                Some(near) => format!("did you mean '{near}'?"),
-                None => format!("there are: {}", names.join(", ")),
-            };
-            return Err(Error::Usage(format!("unknown version '{version}': {hint}")));
-        }
-    };
+    let policies = Policies::preset(version).ok_or_else(|| {
+        let names: Vec<&str> = Policies::preset_names().collect();
+        let hint = match repros::near(version, names.iter().copied()) {
+            Some(near) => format!("did you mean '{near}'?"),
+            None => format!("there are: {}", names.join(", ")),
+        };
+        Error::Usage(format!("unknown version '{version}': {hint}"))
+    })?;
     let like = scenario.releases.get(version).ok_or_else(|| {
         Error::Usage(format!(
             "scenario '{}' declares nothing for '{version}'",
