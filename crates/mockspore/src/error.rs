@@ -72,6 +72,46 @@ pub enum Error {
         /// Gradients returned.
         returned: usize,
     },
+    /// Pieces that do not add up to the dimension that is cut.
+    #[error("the sum of split_size should be equal to {rows}(input.shape[0]), but got {sizes:?}")]
+    SplitSizes {
+        /// Rows of the tensor.
+        rows: usize,
+        /// Rows of each piece asked for.
+        sizes: Vec<usize>,
+    },
+    /// A collective that was not given one fitting tensor of each rank.
+    #[error(
+        "a collective takes one tensor of each of the {ranks} ranks, in order and of fitting shapes"
+    )]
+    RankTensors {
+        /// Ranks of the world.
+        ranks: usize,
+    },
+    /// A rank that the world does not have.
+    #[error("there is no rank {rank}")]
+    NoRank {
+        /// The rank asked for.
+        rank: usize,
+    },
+    /// A stream that the device does not have.
+    #[error("there is no stream {number}")]
+    Stream {
+        /// The stream asked for.
+        number: usize,
+    },
+    /// A collective without a kernel on this device.
+    #[error("The kernel {kernel} unregistered.")]
+    KernelUnregistered {
+        /// The kernel.
+        kernel: &'static str,
+    },
+    /// The end of a recomputed forward that has everything it needs.
+    #[error("the recomputed forward stops early")]
+    StopRecomputation,
+    /// A saved value that the recomputed forward did not save again.
+    #[error("recompute did not save this value again: the block must do the same each time")]
+    NotRecomputed,
     /// A second backward through a graph that the first has released.
     #[error("Try to backward the graph twice, Specify retain_graph=True, if you want call again")]
     BackwardTwice,

@@ -91,6 +91,28 @@ pub(crate) fn unbroadcast(grad: Array, shape: Shape) -> Array {
     Array::new(grad.core(), shape, sums.into_iter())
 }
 
+/// `size` rows of `a` from row `start` on.
+pub(crate) fn slice(a: &Array, start: usize, size: usize) -> Array {
+    let row = a.shape.size() / a.shape.dims().first().copied().unwrap_or(1).max(1);
+    let values = a.values().skip(start * row).take(size * row);
+    Array::new(a.core(), a.shape.with_rows(size), values)
+}
+
+/// `whole` with `piece` put at row `start`; as it was where there is none.
+pub(crate) fn unslice(whole: Array, piece: Option<&Array>, start: usize) -> Array {
+    let Some(piece) = piece else { return whole };
+    let row = whole.shape.size() / whole.shape.dims().first().copied().unwrap_or(1).max(1);
+    let from = start * row;
+    let at = |index: usize| match index
+        .checked_sub(from)
+        .filter(|&at| at < piece.shape.size())
+    {
+        Some(at) => piece.at(at),
+        None => whole.at(index),
+    };
+    Array::new(whole.core(), whole.shape, (0..whole.shape.size()).map(at))
+}
+
 /// The common shape of two operands, aligned at the last dimension.
 fn broadcast(a: Shape, b: Shape) -> Option<Shape> {
     let rank = a.dims().len().max(b.dims().len());

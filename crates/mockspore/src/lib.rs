@@ -12,6 +12,7 @@
 //! | [`model`] | the memory shapes of C++: `unordered_map`, shared and weak pointers |
 //! | [`tensor`], [`ops`] | tensors and the operators on them |
 //! | [`autograd`] | nodes, hooks and their registry, the backward engine |
+//! | [`device`], [`comm`] | streams in virtual time, events, collectives between ranks |
 //! | [`policy`] | every defect as a value, with presets by release |
 //!
 //! Not modelled: the asynchronous queues between the Python thread and the
@@ -20,7 +21,11 @@
 
 pub mod autograd;
 pub mod census;
+pub mod comm;
+pub mod device;
 mod error;
+mod executor;
+mod infer;
 mod kernels;
 pub mod model;
 pub mod ops;
@@ -28,9 +33,16 @@ pub mod policy;
 mod runtime;
 pub mod tensor;
 
-pub use autograd::function::{Function, FunctionCtx, apply};
+pub use autograd::function::{Function, FunctionCtx, apply, apply_to};
 pub use autograd::hook::TensorHookHandle;
+pub use autograd::recompute::{Block, recompute};
+pub use comm::{CommHandle, ReduceOp, World};
+pub use device::StreamId;
 pub use error::Error;
-pub use policy::{CtxClear, Device, HookMap, HookRelease, Policies, Version};
+pub use infer::AbstractLimits;
+pub use policy::{
+    AbstractCache, CtxClear, Device, EventRelease, HookMap, HookRelease, KernelArgument,
+    NeedsInputGrad, OutputOwner, Policies, ReadyTopCell, RecomputeStop, Version, Victims,
+};
 pub use runtime::Runtime;
 pub use tensor::{Shape, Tensor};

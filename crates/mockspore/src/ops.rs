@@ -1,47 +1,126 @@
 //! Operators: each one's gradient stands beside its forward.
 //!
+//! ```text
+//! output object (nobody owns it yet) ─▶ shapes, kernel ─▶ saving ─▶ node ─▶ caller
+//! ```
+//!
 //! Named after `mindspore.mint` and `mindspore.ops`. A node is made when the
 //! grad flag is on and an input requires grad; it saves only what the inputs
-//! that require grad need.
+//! that require grad need. An operator that raises, because its inputs do not
+//! fit or because a hook stops the saving, leaves its output objects to nobody
+//! if the policy says so. On CPU, arguments that are no tensors are uploaded.
+
+use std::rc::Rc;
 
 use crate::autograd::node::{GradNode, OpNode};
+use crate::autograd::saved::{Saved, SavedList};
 use crate::error::Error;
-use crate::kernels::{full, map, matmul as mm, sum as total, unbroadcast, zip};
-use crate::tensor::{Array, Meta, Tensor};
+use crate::kernels::{full, map, matmul as mm, slice, sum as total, unbroadcast, unslice, zip};
+use crate::policy::OutputOwner;
+use crate::runtime::Core;
+use crate::tensor::{Array, Meta, Shape, Tensor};
 
 /// Gradients by input, in order; `None` where none is needed.
 pub(crate) type Grads = Vec<Option<Array>>;
 
-/// Makes the output tensor, behind a node if a gradient can flow.
+/// Kernel arguments of `sum` (axis, keepdim, dtype) and of its backward.
+const SUM_ARGUMENTS: [usize; 2] = [3, 1];
+/// Kernel arguments of one matrix product: two transpose flags.
+const MATMUL_ARGUMENTS: usize = 2;
+/// Kernel arguments of the backward of `norm`.
+const NORM_BACKWARD_ARGUMENTS: usize = 1;
+
+/// The outputs' values; if there are none, the `outputs` objects that were to
+/// hold them are abandoned.
+fn computed<T>(core: &Rc<Core>, outputs: usize, values: Result<T, Error>) -> Result<T, Error> {
+    if values.is_err() {
+        for _ in 0..outputs {
+            // Nobody can have seen the object before, so it is made only here.
+            let empty = Array::new(core, Shape::empty(), std::iter::empty());
+            abandon(Tensor::from_array(empty, None));
+        }
+    }
+    values
+}
+
+/// The end of an output object whose operator raises.
+#[allow(clippy::mem_forget, reason = "this is the modelled leak")]
+fn abandon(output: Tensor) {
+    match output.core().policies.output_owner {
+        OutputOwner::RawPointer => std::mem::forget(output),
+        OutputOwner::Owned => drop(output),
+    }
+}
+
+/// Makes the output tensors, behind a node if a gradient can flow.
+fn record_all<B>(
+    name: &'static str,
+    inputs: &[&Tensor],
+    outputs: Vec<Array>,
+    backward: impl FnOnce() -> Result<B, Error>,
+) -> Result<Vec<Tensor>, Error>
+where
+    B: Fn(&[Option<Array>]) -> Result<Grads, Error> + 'static,
+{
+    let outputs: Vec<Tensor> = outputs
+        .into_iter()
+        .map(|array| Tensor::from_array(array, None))
+        .collect();
+    let Some(core) = inputs.first().map(|input| Rc::clone(input.core())) else {
+        return Ok(outputs);
+    };
+    if !core.grad_flag.get() || !inputs.iter().any(|input| input.requires_grad()) {
+        return Ok(outputs);
+    }
+    let backward = match backward() {
+        Ok(backward) => backward,
+        Err(error) => {
+            outputs.into_iter().for_each(abandon);
+            return Err(error);
+        }
+    };
+    let edges = inputs.iter().map(|input| input.meta());
+    let node = OpNode::create(&core, name, edges, outputs.len(), backward);
+    for (index, output) in outputs.iter().enumerate() {
+        output.set_meta(Meta {
+            node: GradNode::Op(node.clone()),
+            output_index: index as u32,
+        });
+    }
+    Ok(outputs)
+}
+
+/// Makes the one output tensor.
 fn record<B>(
     name: &'static str,
     inputs: &[&Tensor],
     output: Array,
-    backward: impl FnOnce() -> B,
-) -> Tensor
+    backward: impl FnOnce() -> Result<B, Error>,
+) -> Result<Tensor, Error>
 where
     B: Fn(&Array) -> Result<Grads, Error> + 'static,
 {
-    let core = output.core().clone();
-    let wanted = core.grad_flag.get() && inputs.iter().any(|input| input.requires_grad());
-    let meta = wanted.then(|| {
-        let backward = backward();
+    let with_first = || {
+        let backward = backward()?;
         // With one output, the pass calls only when its gradient has arrived.
-        let from_first = move |grads: &[Option<Array>]| match grads.first() {
+        Ok(move |grads: &[Option<Array>]| match grads.first() {
             Some(Some(grad)) => backward(grad),
             _ => Ok(Grads::new()),
-        };
-        Meta {
-            node: GradNode::Op(OpNode::create(&core, name, inputs, 1, from_first)),
-            output_index: 0,
-        }
-    });
-    Tensor::from_array(output, meta)
+        })
+    };
+    let mut outputs = record_all(name, inputs, vec![output], with_first)?;
+    Ok(outputs.swap_remove(0))
 }
 
-/// `saved` if `input` needs a gradient.
-fn for_grad<T>(input: &Tensor, saved: impl FnOnce() -> T) -> Option<T> {
-    input.requires_grad().then(saved)
+/// What the gradient of `input` needs, saved if `input` requires one.
+fn saved_for(input: &Tensor, value: &Array) -> Result<Option<Saved>, Error> {
+    let wanted = input.requires_grad();
+    wanted.then(|| Saved::new(value)).transpose()
+}
+
+/// `shape` if `input` needs a gradient of it.
+fn shape_for(input: &Tensor) -> Option<Shape> {
+    input.requires_grad().then(|| input.shape())
 }
 
 /// `a * b` (`mint.mul`).
@@ -49,21 +128,22 @@ fn for_grad<T>(input: &Tensor, saved: impl FnOnce() -> T) -> Option<T> {
 /// # Errors
 /// [`Error::Broadcast`] if the shapes do not broadcast.
 pub fn mul(a: &Tensor, b: &Tensor) -> Result<Tensor, Error> {
-    let output = zip("mul", a.array(), b.array(), |x, y| x * y)?;
-    Ok(record("Mul", &[a, b], output, || {
+    let output = zip("mul", a.array(), b.array(), |x, y| x * y);
+    let output = computed(a.core(), 1, output)?;
+    record("Mul", &[a, b], output, || {
         let (a_shape, b_shape) = (a.shape(), b.shape());
-        let for_a = for_grad(a, || b.array().clone());
-        let for_b = for_grad(b, || a.array().clone());
-        move |grad| {
-            let product = |saved: &Option<Array>, shape| {
-                let saved = saved.as_ref();
-                saved
-                    .map(|s| Ok(unbroadcast(zip("mul", grad, s, |g, v| g * v)?, shape)))
-                    .transpose()
+        let (for_a, for_b) = (saved_for(a, b.array())?, saved_for(b, a.array())?);
+        Ok(move |grad: &Array| {
+            let product = |saved: &Option<Saved>, shape| {
+                let product = |saved: &Saved| {
+                    let product = zip("mul", grad, &saved.get()?, |g, v| g * v)?;
+                    Ok(unbroadcast(product, shape))
+                };
+                saved.as_ref().map(product).transpose()
             };
             Ok(vec![product(&for_a, a_shape)?, product(&for_b, b_shape)?])
-        }
-    }))
+        })
+    })
 }
 
 /// `a + b` (`mint.add`).
@@ -71,15 +151,15 @@ pub fn mul(a: &Tensor, b: &Tensor) -> Result<Tensor, Error> {
 /// # Errors
 /// [`Error::Broadcast`] if the shapes do not broadcast.
 pub fn add(a: &Tensor, b: &Tensor) -> Result<Tensor, Error> {
-    let output = zip("add", a.array(), b.array(), |x, y| x + y)?;
-    Ok(record("AddExt", &[a, b], output, || {
-        let for_a = for_grad(a, || a.shape());
-        let for_b = for_grad(b, || b.shape());
-        move |grad| {
+    let output = zip("add", a.array(), b.array(), |x, y| x + y);
+    let output = computed(a.core(), 1, output)?;
+    record("AddExt", &[a, b], output, || {
+        let (for_a, for_b) = (shape_for(a), shape_for(b));
+        Ok(move |grad: &Array| {
             let back = |shape| unbroadcast(grad.clone(), shape);
             Ok(vec![for_a.map(back), for_b.map(back)])
-        }
-    }))
+        })
+    })
 }
 
 /// `a - b` (`mint.sub`).
@@ -87,16 +167,16 @@ pub fn add(a: &Tensor, b: &Tensor) -> Result<Tensor, Error> {
 /// # Errors
 /// [`Error::Broadcast`] if the shapes do not broadcast.
 pub fn sub(a: &Tensor, b: &Tensor) -> Result<Tensor, Error> {
-    let output = zip("sub", a.array(), b.array(), |x, y| x - y)?;
-    Ok(record("SubExt", &[a, b], output, || {
-        let for_a = for_grad(a, || a.shape());
-        let for_b = for_grad(b, || b.shape());
-        move |grad| {
+    let output = zip("sub", a.array(), b.array(), |x, y| x - y);
+    let output = computed(a.core(), 1, output)?;
+    record("SubExt", &[a, b], output, || {
+        let (for_a, for_b) = (shape_for(a), shape_for(b));
+        Ok(move |grad: &Array| {
             let grad_a = for_a.map(|shape| unbroadcast(grad.clone(), shape));
             let grad_b = for_b.map(|shape| unbroadcast(map(grad, |g| -g), shape));
             Ok(vec![grad_a, grad_b])
-        }
-    }))
+        })
+    })
 }
 
 /// The matrix product of `[n, k]` and `[k, m]` (`mint.matmul`).
@@ -104,48 +184,111 @@ pub fn sub(a: &Tensor, b: &Tensor) -> Result<Tensor, Error> {
 /// # Errors
 /// [`Error::Matmul`] if the operands are no matrices that fit.
 pub fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor, Error> {
-    let output = mm(a.array(), false, b.array(), false)?;
-    Ok(record("MatMulExt", &[a, b], output, || {
-        let for_a = for_grad(a, || b.array().clone());
-        let for_b = for_grad(b, || a.array().clone());
-        move |grad| {
-            let grad_a = for_a.as_ref().map(|b| mm(grad, false, b, true));
-            let grad_b = for_b.as_ref().map(|a| mm(a, true, grad, false));
+    let product = |left: &Array, left_t, right: &Array, right_t| {
+        let product = mm(left, left_t, right, right_t)?;
+        left.core().upload(MATMUL_ARGUMENTS);
+        Ok(product)
+    };
+    let output = product(a.array(), false, b.array(), false);
+    let output = computed(a.core(), 1, output)?;
+    record("MatMulExt", &[a, b], output, || {
+        let (for_a, for_b) = (saved_for(a, b.array())?, saved_for(b, a.array())?);
+        Ok(move |grad: &Array| {
+            let to_a = |b: &Saved| product(grad, false, &b.get()?, true);
+            let to_b = |a: &Saved| product(&a.get()?, true, grad, false);
+            let grad_a = for_a.as_ref().map(to_a);
+            let grad_b = for_b.as_ref().map(to_b);
             Ok(vec![grad_a.transpose()?, grad_b.transpose()?])
-        }
-    }))
+        })
+    })
 }
 
 /// `max(a, 0)` (`ops.relu`).
-pub fn relu(a: &Tensor) -> Tensor {
+///
+/// # Errors
+/// What a hook on saved values raises.
+pub fn relu(a: &Tensor) -> Result<Tensor, Error> {
     let output = map(a.array(), |x| x.max(0.0));
     record("ReLU", &[a], output.clone(), || {
-        move |grad| {
+        let saved = Saved::new(&output)?;
+        Ok(move |grad: &Array| {
+            let output = saved.get()?;
             let masked = zip("relu", grad, &output, |g, y| if y > 0.0 { g } else { 0.0 })?;
             Ok(vec![Some(masked)])
-        }
+        })
     })
 }
 
 /// The sum of all values, a scalar (`mint.sum`).
-pub fn sum(a: &Tensor) -> Tensor {
+///
+/// # Errors
+/// None of its own.
+pub fn sum(a: &Tensor) -> Result<Tensor, Error> {
+    let [forward, backward] = SUM_ARGUMENTS;
+    a.core().upload(forward);
     record("SumExt", &[a], total(a.array()), || {
         let shape = a.shape();
-        move |grad| Ok(vec![Some(full(grad.core(), shape, grad.at(0)))])
+        Ok(move |grad: &Array| {
+            grad.core().upload(backward);
+            Ok(vec![Some(full(grad.core(), shape, grad.at(0)))])
+        })
     })
 }
 
-/// The Euclidean norm of all values, a scalar (`ops.norm`).
-pub fn norm(a: &Tensor) -> Tensor {
-    let squares = total(&map(a.array(), |x| x * x));
-    let output = map(&squares, f32::sqrt);
-    record("LpNorm", &[a], output.clone(), || {
-        let saved = a.array().clone();
-        move |grad| {
-            let (g, norm) = (grad.at(0), output.at(0));
+/// The Euclidean norm of all values, a scalar (`ops.norm`): the root of
+/// `reduce_sum` of the squares. `reduce_sum` has no generated wrapper, so its
+/// input and output enter the cache of abstracts.
+///
+/// # Errors
+/// What a hook on saved values raises.
+pub fn norm(a: &Tensor) -> Result<Tensor, Error> {
+    let squares = Tensor::from_array(map(a.array(), |x| x * x), None);
+    let squared = Tensor::from_array(total(squares.array()), None);
+    a.core()
+        .node_abs_cache
+        .enter(a.core(), &[&squares], &squared);
+    let output = map(squared.array(), f32::sqrt);
+    record("Norm", &[a], output.clone(), || {
+        let (saved, norm) = (Saved::new(a.array())?, output.at(0));
+        Ok(move |grad: &Array| {
+            grad.core().upload(NORM_BACKWARD_ARGUMENTS);
             // The gradient at 0 is taken as 0, as the framework does.
-            let scale = if norm == 0.0 { 0.0 } else { g / norm };
-            Ok(vec![Some(map(&saved, |x| x * scale))])
-        }
+            let scale = if norm == 0.0 { 0.0 } else { grad.at(0) / norm };
+            Ok(vec![Some(map(&saved.get()?, |x| x * scale))])
+        })
+    })
+}
+
+/// Cuts `a` along its first dimension into pieces of these sizes (`mint.split`).
+///
+/// # Errors
+/// [`Error::SplitSizes`] if the sizes do not add up to the dimension.
+pub fn split(a: &Tensor, sizes: &[usize]) -> Result<Vec<Tensor>, Error> {
+    let rows = a.shape().dims().first().copied().unwrap_or_default();
+    let fits = sizes.iter().sum::<usize>() == rows && !sizes.is_empty();
+    let fits = fits.then_some(()).ok_or_else(|| Error::SplitSizes {
+        rows,
+        sizes: sizes.to_vec(),
+    });
+    computed(a.core(), sizes.len(), fits)?;
+    let starts = sizes.iter().scan(0, |start, &size| {
+        *start += size;
+        Some(*start - size)
+    });
+    let starts: Vec<usize> = starts.collect();
+    let pieces = starts
+        .iter()
+        .zip(sizes)
+        .map(|(&start, &size)| slice(a.array(), start, size));
+    record_all("SplitWithSize", &[a], pieces.collect(), || {
+        let (core, shape) = (Rc::clone(a.core()), a.shape());
+        let starts = SavedList::new(&core, starts.clone().into());
+        Ok(move |grads: &[Option<Array>]| {
+            let mut whole = full(&core, shape, 0.0);
+            for (grad, &start) in grads.iter().zip(starts.iter()) {
+                whole = unslice(whole, grad.as_ref(), start);
+            }
+            Ok(vec![Some(whole)])
+        })
     })
 }

@@ -4,6 +4,11 @@
 //! Runtime ─▶ Core ◀─ every tensor, node, hook and handle
 //!              ├─ census           the counts
 //!              ├─ hooks            hook_id_node_map_ (weak to nodes)
+//!              ├─ node_abs_cache   abstracts by tensor id
+//!              ├─ top_cells        recorded forwards (they hold tensors: a cycle
+//!              │                   until clear_res)
+//!              ├─ memory_pool      kernel arguments
+//!              ├─ streams, resource_manager   virtual time and events
 //!              ├─ engines          the backward passes that are running
 //!              └─ graveyard        nodes dying in a chain
 //! ```
@@ -15,17 +20,24 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
 
-use crate::autograd::engine::{self, Request};
 use crate::autograd::final_callback::FinalCallback;
 use crate::autograd::graveyard::Graveyard;
 use crate::autograd::hook::HookRegistry;
+use crate::autograd::saved::SavedTensorHook;
+use crate::autograd::top_cell::TopCells;
 use crate::census::{Census, Kind};
+use crate::device::kernel_argument::MemoryPool;
+use crate::device::resource_manager::ResourceManager;
+use crate::device::stream::{StreamId, Streams};
 use crate::error::Error;
+use crate::infer::{AbstractLimits, NodeAbsCache};
 use crate::policy::{Device, Policies};
 use crate::tensor::{Array, Shape, Tensor};
 
 /// Backward passes that may nest before a list of them would grow.
 const NESTED_ENGINES: usize = 8;
+/// Saved-tensor hooks that may nest before their stack would grow.
+const NESTED_HOOKS: usize = 8;
 
 pub(crate) struct Core {
     pub(crate) census: Census,
@@ -38,6 +50,15 @@ pub(crate) struct Core {
     pub(crate) engines: RefCell<Vec<Vec<FinalCallback>>>,
     pub(crate) last_engine_id: Cell<u64>,
     last_seq: Cell<u64>,
+    last_tensor_id: Cell<u64>,
+    pub(crate) saved_tensor_hooks: RefCell<Vec<Rc<dyn SavedTensorHook>>>,
+    pub(crate) node_abs_cache: NodeAbsCache,
+    pub(crate) top_cells: TopCells,
+    memory_pool: MemoryPool,
+    pub(crate) streams: Streams,
+    pub(crate) resource_manager: ResourceManager,
+    /// Bytes of the block that stands for what a collective leaves unexplained.
+    pub(crate) acl_residue: Cell<usize>,
 }
 
 impl Core {
@@ -46,9 +67,21 @@ impl Core {
         self.last_seq.get()
     }
 
+    pub(crate) fn next_tensor_id(&self) -> u64 {
+        self.last_tensor_id.set(self.last_tensor_id.get() + 1);
+        self.last_tensor_id.get()
+    }
+
+    /// Uploads `count` arguments of a kernel.
+    pub(crate) fn upload(&self, count: usize) {
+        self.memory_pool.upload(self, count);
+    }
+
     /// Drops what the executor caches across calls (`PyNativeExecutor::ClearRes`).
     pub(crate) fn clear_res(&self) {
         self.hooks.clear(self);
+        self.node_abs_cache.clear(&self.census);
+        self.top_cells.clear(&self.census);
         self.grad_flag.set(false);
     }
 }
@@ -57,6 +90,9 @@ impl Drop for Core {
     fn drop(&mut self) {
         self.hooks.clear(self);
         self.hooks.free(&self.census);
+        self.node_abs_cache.free(&self.census);
+        self.memory_pool.free(&self.census);
+        self.resource_manager.free(&self.census);
     }
 }
 
@@ -77,6 +113,14 @@ impl Runtime {
             engines: RefCell::new(Vec::with_capacity(NESTED_ENGINES)),
             last_engine_id: Cell::new(0),
             last_seq: Cell::new(0),
+            last_tensor_id: Cell::new(0),
+            saved_tensor_hooks: RefCell::new(Vec::with_capacity(NESTED_HOOKS)),
+            node_abs_cache: NodeAbsCache::new(),
+            top_cells: TopCells::default(),
+            memory_pool: MemoryPool::default(),
+            streams: Streams::default(),
+            resource_manager: ResourceManager::new(),
+            acl_residue: Cell::new(0),
         }))
     }
 
@@ -126,102 +170,63 @@ impl Runtime {
         self.0.grad_flag.set(flag);
     }
 
-    /// Clears the hook map and the grad flag (`_pynative_executor.clear_res`).
-    /// Hooks on live leaves stay, and can then no longer be removed by handle.
+    /// Clears the hook map, the cache of abstracts, the kept forwards and the
+    /// grad flag (`_pynative_executor.clear_res`). Events, tuples and abandoned
+    /// outputs stay. Hooks on live leaves stay, and can then no longer be removed by handle.
     pub fn clear_res(&self) {
         self.0.clear_res();
     }
 
-    /// Queues a callback for the end of the running backward
-    /// (`queue_backward_final_callback`).
-    ///
-    /// # Errors
-    /// [`Error::CallbackOutsideBackward`] if none runs.
-    pub fn queue_backward_final_callback(
-        &self,
-        callback: impl FnOnce() -> Result<(), Error> + 'static,
-    ) -> Result<(), Error> {
-        let mut engines = self.0.engines.borrow_mut();
-        let callbacks = engines.last_mut().ok_or(Error::CallbackOutsideBackward)?;
-        callbacks.push(Box::new(callback));
-        Ok(())
+    /// Entries in `node_abs_cache_`.
+    pub fn abstract_entries(&self) -> usize {
+        self.0.node_abs_cache.len()
     }
 
-    /// `mindspore.value_and_grad(fn, grad_position=positions)` applied to
-    /// `inputs`: the outputs of `function` and the gradients at `positions`.
-    /// `sens` is the gradient of each output, ones where it is `None`.
-    ///
-    /// The inputs at `positions` become leaves and stay so, as upstream.
-    ///
-    /// # Errors
-    /// Those of `function`, of hooks and callbacks, and of a `sens` or a
-    /// position that does not fit.
-    pub fn grad(
-        &self,
-        function: impl FnOnce(&[Tensor]) -> Result<Vec<Tensor>, Error>,
-        inputs: &[Tensor],
-        positions: &[usize],
-        sens: Option<&[Tensor]>,
-    ) -> Result<(Vec<Tensor>, Vec<Tensor>), Error> {
-        let core = &self.0;
-        self.owns(inputs)?;
-        let leaves = positions
-            .iter()
-            .map(|&position| {
-                let inputs_given = inputs.len();
-                let input = inputs.get(position).ok_or(Error::GradPosition {
-                    position,
-                    inputs: inputs_given,
-                })?;
-                Ok(input.meta_or_leaf())
-            })
-            .collect::<Result<Vec<_>, Error>>()?;
-        let outer = core.grad_flag.replace(true);
-        let outputs = function(inputs);
-        core.grad_flag.set(outer);
-        let outputs = outputs?;
-        self.owns(&outputs)?;
-        let roots = engine::roots(&outputs, sens)?;
-        let captured = engine::backward(core, Request::capture(roots, &leaves))?;
-        let grads = captured
-            .into_iter()
-            .zip(positions)
-            .map(|(grad, &position)| {
-                // An input that no output depends on has a zero gradient.
-                let zeros = || crate::kernels::full(core, inputs[position].shape(), 0.0);
-                Tensor::from_array(grad.unwrap_or_else(zeros), None)
-            });
-        let grads = grads.collect();
-        Ok((outputs, grads))
+    /// Sets when the cache of abstracts drops, and how many; a reduced cap
+    /// shows the same saw-tooth in fewer calls.
+    pub fn set_abstract_limits(&self, limits: AbstractLimits) {
+        self.0.node_abs_cache.limits.set(limits);
     }
 
-    /// `_c_expression.run_backward`: accumulates into the leaves' `_grad`
-    /// without a top cell. `grads` are the gradients of `outputs`, ones where
-    /// `None`.
-    ///
-    /// # Errors
-    /// [`Error::NoGrad`] if an output requires none, [`Error::BackwardTwice`]
-    /// for a released graph, and what hooks and callbacks raise.
-    pub fn run_backward(
-        &self,
-        outputs: &[Tensor],
-        grads: Option<&[Tensor]>,
-        keep_graph: bool,
-    ) -> Result<(), Error> {
-        self.owns(outputs)?;
-        if !outputs.iter().all(Tensor::requires_grad) {
-            return Err(Error::NoGrad);
+    /// Entries in `device_events`, those of destroyed events included.
+    pub fn device_events(&self) -> usize {
+        self.0.resource_manager.len()
+    }
+
+    /// Sets the bytes that a collective leaves behind below the framework
+    /// where its event is never erased; 0 unless set.
+    pub fn set_acl_residue(&self, bytes: usize) {
+        self.0.acl_residue.set(bytes);
+    }
+
+    /// The host goes on for `ticks` of virtual time.
+    pub fn advance(&self, ticks: u64) {
+        self.0.streams.advance(ticks);
+        self.0.resource_manager.sweep(&self.0);
+    }
+
+    /// Queues `ticks` of work on a stream.
+    pub fn launch(&self, stream: StreamId, ticks: u64) {
+        self.0.streams.launch(stream, ticks);
+    }
+
+    /// The host waits until every stream is done (`runtime.synchronize`).
+    pub fn synchronize(&self) {
+        self.0.streams.synchronize();
+        self.0.resource_manager.sweep(&self.0);
+    }
+
+    /// An event of the caller's own, made and destroyed through the resource
+    /// manager (`mindspore.runtime.Event`). Nothing on CPU.
+    pub fn use_event(&self) {
+        let manager = &self.0.resource_manager;
+        if let Some(event) = manager.create_event(&self.0) {
+            manager.destroy_event(&self.0.census, &event);
         }
-        let roots = engine::roots(outputs, grads)?;
-        engine::backward(&self.0, Request::accumulate(roots, keep_graph))?;
-        Ok(())
     }
 
-    fn owns(&self, tensors: &[Tensor]) -> Result<(), Error> {
-        let mut own = tensors
-            .iter()
-            .map(|tensor| Rc::ptr_eq(tensor.core(), &self.0));
-        own.all(|own| own).then_some(()).ok_or(Error::OtherRuntime)
+    pub(crate) fn core(&self) -> &Rc<Core> {
+        &self.0
     }
 
     /// Blocks of one kind that are alive.

@@ -49,6 +49,20 @@ impl Shape {
         }
     }
 
+    /// The shape of no values.
+    pub(crate) fn empty() -> Self {
+        Self {
+            rank: 1,
+            dims: [0; Self::MAX_RANK],
+        }
+    }
+
+    /// The same shape with another first dimension.
+    pub(crate) fn with_rows(mut self, rows: usize) -> Self {
+        self.dims[0] = rows;
+        self
+    }
+
     /// The dimensions.
     pub fn dims(&self) -> &[usize] {
         &self.dims[..self.rank]
@@ -104,6 +118,13 @@ impl Array {
     pub(crate) fn at(&self, index: usize) -> f32 {
         self.storage.cells[index].get()
     }
+
+    /// Writes values in place, for every holder of them.
+    pub(crate) fn assign(&self, values: impl Iterator<Item = f32>) {
+        for (cell, value) in self.storage.cells.iter().zip(values) {
+            cell.set(value);
+        }
+    }
 }
 
 /// The shared values. The last handle notes the block's end.
@@ -137,6 +158,8 @@ pub(crate) struct Meta {
 struct Body {
     array: Array,
     meta: RefCell<Option<Meta>>,
+    /// Given at its first use as a key, 0 before.
+    id: Cell<u64>,
 }
 
 impl Body {
@@ -157,7 +180,8 @@ impl Tensor {
     pub(crate) fn from_array(array: Array, meta: Option<Meta>) -> Self {
         array.core().census.created(Kind::Tensor, Body::SIZE);
         let meta = RefCell::new(meta);
-        Self(Rc::new(Body { array, meta }))
+        let id = Cell::default();
+        Self(Rc::new(Body { array, meta, id }))
     }
 
     pub(crate) fn array(&self) -> &Array {
@@ -188,6 +212,14 @@ impl Tensor {
         let old = self.0.meta.borrow_mut().replace(meta);
         // Outside of the borrow: it may end a graph.
         drop(old);
+    }
+
+    /// Its id, which no other tensor of the runtime ever has.
+    pub(crate) fn id(&self) -> u64 {
+        if self.0.id.get() == 0 {
+            self.0.id.set(self.core().next_tensor_id());
+        }
+        self.0.id.get()
     }
 
     /// Whether both are one tensor, not just equal.

@@ -79,7 +79,7 @@ fn once(runtime: &Runtime, user: User) -> Result<Vec<f32>, Error> {
     let x = runtime.tensor(&[3.0], &[1])?;
     x.requires_grad_();
     let function: Rc<dyn Function> = Rc::new(user);
-    let outputs = apply(&function, std::slice::from_ref(&x))?;
+    let outputs = apply(runtime, &function, std::slice::from_ref(&x))?;
     runtime.run_backward(&outputs[..1], None, false)?;
     Ok(x.grad().map_or_else(Vec::new, |grad| grad.to_vec()))
 }
@@ -127,7 +127,7 @@ fn without_a_backward_only_the_forward_or_the_type_can_clear() {
         runtime.set_grad_flag(false);
         let x = runtime.tensor(&[3.0], &[1]).unwrap();
         let function: Rc<dyn Function> = Rc::new(user);
-        drop(apply(&function, &[x]).unwrap());
+        drop(apply(&runtime, &function, &[x]).unwrap());
         assert_eq!(runtime.live(Kind::FunctionCtx), 0);
         assert_eq!(
             runtime.live(Kind::NeedsInputGrad),
@@ -142,7 +142,7 @@ fn a_tuple_has_40_bytes_and_8_for_each_input() {
     let runtime = runtime(CtxClear::NamesSavedTensorsTwice);
     let inputs = [1.0, 2.0].map(|value| runtime.tensor(&[value], &[1]).unwrap());
     let function: Rc<dyn Function> = Rc::new(User::Nothing);
-    drop(apply(&function, &inputs).unwrap());
+    drop(apply(&runtime, &function, &inputs).unwrap());
     assert_eq!(
         runtime.census().counts(Kind::NeedsInputGrad).live_bytes,
         40 + 2 * 8
@@ -161,7 +161,7 @@ fn an_output_kept_on_the_ctx_is_a_cycle_until_a_backward() {
     let x = runtime.tensor(&[3.0], &[1]).unwrap();
     x.requires_grad_();
     let function: Rc<dyn Function> = Rc::new(User::KeepsOutput);
-    drop(apply(&function, &[x]).unwrap());
+    drop(apply(&runtime, &function, &[x]).unwrap());
     assert_eq!(runtime.live(Kind::FunctionCtx), 1, "nothing collects it");
 }
 

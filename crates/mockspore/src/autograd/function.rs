@@ -20,12 +20,13 @@ use std::mem::size_of;
 use std::rc::Rc;
 
 use crate::autograd::node::{GradNode, OpNode};
+use crate::autograd::saved::SavedList;
 use crate::census::Kind;
 use crate::error::Error;
 use crate::kernels::full;
 use crate::ops::Grads;
 use crate::policy::CtxClear;
-use crate::runtime::Core;
+use crate::runtime::{Core, Runtime};
 use crate::tensor::{Array, Meta, Shape, Tensor};
 
 /// Words of a `CPython` tuple before its items: gc links, count, type, size.
@@ -195,19 +196,37 @@ impl fmt::Debug for FunctionCtx {
     }
 }
 
-/// Applies a function to inputs (`_Function.apply`).
+/// Applies a function to tensors (`_Function.apply`).
 ///
 /// # Errors
 /// What `forward` raises. The backward then fails with what `backward` raises,
 /// or with [`Error::GradCount`] if it returns another number of gradients.
-pub fn apply(function: &Rc<dyn Function>, inputs: &[Tensor]) -> Result<Vec<Tensor>, Error> {
-    let Some(first) = inputs.first() else {
-        return Ok(Vec::new());
-    };
-    let core = Rc::clone(first.core());
+pub fn apply(
+    runtime: &Runtime,
+    function: &Rc<dyn Function>,
+    inputs: &[Tensor],
+) -> Result<Vec<Tensor>, Error> {
+    let inputs: Vec<Option<Tensor>> = inputs.iter().cloned().map(Some).collect();
+    apply_to(runtime, function, &inputs)
+}
+
+/// Applies a function to inputs of which some are no tensors: `None` here.
+/// They have a place in `needs_input_grad`, and a gradient of `None`.
+///
+/// # Errors
+/// As [`apply`].
+pub fn apply_to(
+    runtime: &Runtime,
+    function: &Rc<dyn Function>,
+    all: &[Option<Tensor>],
+) -> Result<Vec<Tensor>, Error> {
+    let core = Rc::clone(runtime.core());
     let ctx = FunctionCtx::new(&core);
+    let requires_grad = |input: &Option<Tensor>| input.as_ref().is_some_and(Tensor::requires_grad);
     // Built and stored on every apply, whether or not anything is recorded.
-    ctx.store_needs_input_grad(inputs.iter().map(Tensor::requires_grad));
+    ctx.store_needs_input_grad(all.iter().map(requires_grad));
+    let inputs: Vec<Tensor> = all.iter().flatten().cloned().collect();
+    let inputs = &inputs[..];
     let recording = core.grad_flag.replace(false);
     let outputs = function.forward(&ctx, inputs);
     core.grad_flag.set(recording);
@@ -218,12 +237,12 @@ pub fn apply(function: &Rc<dyn Function>, inputs: &[Tensor]) -> Result<Vec<Tenso
         return Ok(outputs);
     }
     let shapes: Box<[Shape]> = outputs.iter().map(Tensor::shape).collect();
-    let edges: Vec<&Tensor> = inputs.iter().collect();
-    let backward = backward(&core, Rc::clone(function), ctx, shapes, inputs.len());
+    let edges = all.iter().map(|input| input.as_ref()?.meta());
+    let backward = backward(&core, Rc::clone(function), ctx, shapes, all.len());
     let node = GradNode::Op(OpNode::create(
         &core,
         "PyBackwardNode",
-        &edges,
+        edges,
         outputs.len(),
         backward,
     ));
@@ -258,10 +277,10 @@ fn backward(
     shapes: Box<[Shape]>,
     inputs: usize,
 ) -> impl Fn(&[Option<Array>]) -> Result<Grads, Error> + 'static {
-    let shapes = Counted::new(core, shapes);
+    let shapes = SavedList::new(core, shapes);
     move |grads| {
         let materialize = ctx.0.materialize_grads.get();
-        let zeros = |index: usize| full(&ctx.0.core, shapes.0[index], 0.0);
+        let zeros = |index: usize| full(&ctx.0.core, shapes[index], 0.0);
         let arrived = grads.iter().enumerate().map(|(index, grad)| {
             let grad = grad.clone().or_else(|| materialize.then(|| zeros(index)));
             grad.map(|grad| Tensor::from_array(grad, None))
@@ -276,23 +295,5 @@ fn backward(
         }
         let arrays = returned.into_iter().map(|grad| Some(grad?.array().clone()));
         Ok(arrays.collect())
-    }
-}
-
-/// The outputs' shapes, counted with what the node saves.
-struct Counted(Box<[Shape]>, Rc<Core>);
-
-impl Counted {
-    fn new(core: &Rc<Core>, shapes: Box<[Shape]>) -> Self {
-        core.census
-            .created(Kind::SavedTensors, size_of_val::<[Shape]>(&shapes));
-        Self(shapes, Rc::clone(core))
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        let size = size_of_val::<[Shape]>(&self.0);
-        self.1.census.dropped(Kind::SavedTensors, size);
     }
 }

@@ -127,7 +127,7 @@ impl Call {
 /// `hook_id_node_map_` with the counter that gives the ids.
 pub(crate) struct HookRegistry {
     last_id: Cell<u64>,
-    map: RefCell<UnorderedMap<WeakNode>>,
+    map: RefCell<UnorderedMap<u64, WeakNode>>,
 }
 
 impl HookRegistry {
@@ -144,7 +144,7 @@ impl HookRegistry {
     }
 
     fn erase(&self, core: &Core, id: u64) -> Option<()> {
-        let weak = self.map.borrow_mut().remove(&core.census, id)?;
+        let (_, weak) = self.map.borrow_mut().remove(&core.census, &id)?;
         weak.release(core);
         Some(())
     }
@@ -158,7 +158,8 @@ impl HookRegistry {
     }
 
     fn pop(&self, core: &Core, from: &mut usize) -> Option<WeakNode> {
-        self.map.borrow_mut().pop(&core.census, from)
+        let (_, weak) = self.map.borrow_mut().pop(&core.census, from)?;
+        Some(weak)
     }
 
     /// Frees the bucket array of a registry that is going away.
@@ -167,7 +168,7 @@ impl HookRegistry {
     }
 
     fn remove(&self, core: &Core, id: u64) {
-        let Some(weak) = self.map.borrow_mut().remove(&core.census, id) else {
+        let Some((_, weak)) = self.map.borrow_mut().remove(&core.census, &id) else {
             return;
         };
         // The hook's captures may own tensors: it is dropped outside of borrows.

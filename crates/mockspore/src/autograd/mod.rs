@@ -6,3 +6,6 @@ pub mod function;
 pub(crate) mod graveyard;
 pub mod hook;
 pub(crate) mod node;
+pub mod recompute;
+pub(crate) mod saved;
+pub(crate) mod top_cell;

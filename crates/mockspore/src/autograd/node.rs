@@ -24,7 +24,7 @@ use crate::kernels::zip;
 use crate::model::shared::{Dying, Managed, Shared, Weak};
 use crate::ops::Grads;
 use crate::runtime::Core;
-use crate::tensor::{Array, Meta, Tensor};
+use crate::tensor::{Array, Meta};
 
 /// What every node has.
 pub(crate) struct Base {
@@ -75,14 +75,14 @@ impl OpNode {
     pub(crate) fn create<B>(
         core: &Rc<Core>,
         name: &'static str,
-        inputs: &[&Tensor],
+        edges: impl Iterator<Item = Edge>,
         outputs: usize,
         backward: B,
     ) -> Shared<Box<Self>>
     where
         B: Fn(&[Option<Array>]) -> Result<Grads, Error> + 'static,
     {
-        let edges: Box<[Edge]> = inputs.iter().map(|input| input.meta()).collect();
+        let edges: Box<[Edge]> = edges.collect();
         let census = &core.census;
         census.created(Kind::Edges, size_of_val::<[Edge]>(&edges));
         census.created(Kind::BackwardFn, size_of::<B>());

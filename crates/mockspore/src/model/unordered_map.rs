@@ -1,4 +1,4 @@
-//! libstdc++'s `unordered_map<uint64, V>` as blocks of memory.
+//! libstdc++'s `unordered_map` as blocks of memory.
 //!
 //! ```text
 //! buckets (8 B each, one array) ─▶ node {next, key, V} ─▶ node ─▶ …
@@ -6,8 +6,13 @@
 //!
 //! Modelled: one heap node per entry, bucket counts from the prime table, a
 //! rehash when an insert would pass load factor 1, an array that erasing and
-//! clearing never shrink. Integer keys hash to themselves.
-//! Not modelled: the single list through all nodes, which nobody iterates here.
+//! clearing never shrink, and the order of iteration for keys that keep a
+//! place in it.
+//!
+//! libstdc++ threads one list through all nodes: a node for an empty bucket
+//! goes to the list's head, one for an occupied bucket to the front of its
+//! bucket's run. Here each bucket has its own chain, and a run's place is the
+//! number it got when its bucket was filled: the highest number comes first.
 
 use std::mem::size_of;
 
@@ -45,27 +50,49 @@ const PRIMES: [usize; 28] = [
     3_504_151_727,
 ];
 
-struct Node<V> {
+/// A key: its hash, and the place of its bucket's run in the iteration.
+pub(crate) trait Key: Eq {
+    fn bucket_hash(&self) -> u64;
+
+    /// The number of its run; a key of a map that is never iterated has none.
+    fn run(&self) -> u64 {
+        0
+    }
+
+    fn set_run(&mut self, _run: u64) {}
+}
+
+/// Integer keys hash to themselves.
+impl Key for u64 {
+    fn bucket_hash(&self) -> u64 {
+        *self
+    }
+}
+
+struct Node<K, V> {
     next: Option<Box<Self>>,
-    key: u64,
+    key: K,
     value: V,
 }
 
-type Bucket<V> = Option<Box<Node<V>>>;
+type Bucket<K, V> = Option<Box<Node<K, V>>>;
 
 /// A map whose nodes and bucket array are counted in the census.
-pub(crate) struct UnorderedMap<V> {
-    buckets: Box<[Bucket<V>]>,
+pub(crate) struct UnorderedMap<K, V> {
+    buckets: Box<[Bucket<K, V>]>,
     len: usize,
+    /// The number of the run that was begun last.
+    last_run: u64,
     node_kind: Kind,
     array_kind: Kind,
 }
 
-impl<V> UnorderedMap<V> {
+impl<K: Key, V> UnorderedMap<K, V> {
     pub(crate) fn new(node_kind: Kind, array_kind: Kind) -> Self {
         Self {
             buckets: Box::default(),
             len: 0,
+            last_run: 0,
             node_kind,
             array_kind,
         }
@@ -75,12 +102,21 @@ impl<V> UnorderedMap<V> {
         self.len
     }
 
+    pub(crate) fn contains(&self, key: &K) -> bool {
+        let chain = match self.len {
+            0 => None,
+            _ => self.buckets[self.bucket_of(key)].as_deref(),
+        };
+        let mut nodes = std::iter::successors(chain, |node| node.next.as_deref());
+        nodes.any(|node| node.key == *key)
+    }
+
     /// Adds an entry under a key that is not in the map.
-    pub(crate) fn insert(&mut self, census: &Census, key: u64, value: V) {
+    pub(crate) fn insert(&mut self, census: &Census, key: K, value: V) {
         if self.len == self.buckets.len() {
             self.rehash(census);
         }
-        census.created(self.node_kind, size_of::<Node<V>>());
+        census.created(self.node_kind, size_of::<Node<K, V>>());
         let node = Box::new(Node {
             next: None,
             key,
@@ -91,62 +127,93 @@ impl<V> UnorderedMap<V> {
     }
 
     /// Takes the entry of `key` out; its node is freed, the array stays.
-    pub(crate) fn remove(&mut self, census: &Census, key: u64) -> Option<V> {
+    pub(crate) fn remove(&mut self, census: &Census, key: &K) -> Option<(K, V)> {
         if self.len == 0 {
             return None;
         }
         let at = self.bucket_of(key);
         let mut slot = &mut self.buckets[at];
-        while slot.as_ref().is_some_and(|node| node.key != key) {
+        while slot.as_ref().is_some_and(|node| node.key != *key) {
             slot = &mut slot.as_mut()?.next;
         }
         let node = slot.take()?;
         *slot = node.next;
-        self.len -= 1;
-        census.dropped(self.node_kind, size_of::<Node<V>>());
-        Some(node.value)
+        Some(self.unlinked(census, node.key, node.value))
     }
 
     /// Takes any one entry out, until the map is empty.
-    pub(crate) fn pop(&mut self, census: &Census, from_bucket: &mut usize) -> Option<V> {
+    pub(crate) fn pop(&mut self, census: &Census, from_bucket: &mut usize) -> Option<(K, V)> {
         while *from_bucket < self.buckets.len() {
-            if let Some(key) = self.buckets[*from_bucket].as_ref().map(|node| node.key) {
-                return self.remove(census, key);
+            if let Some(node) = self.buckets[*from_bucket].take() {
+                self.buckets[*from_bucket] = node.next;
+                return Some(self.unlinked(census, node.key, node.value));
             }
             *from_bucket += 1;
         }
         None
     }
 
+    /// The keys in the order of iteration. The list is the caller's.
+    pub(crate) fn keys(&self) -> Vec<&K> {
+        let mut runs: Vec<&Node<K, V>> =
+            self.buckets.iter().flatten().map(|node| &**node).collect();
+        runs.sort_unstable_by_key(|first| std::cmp::Reverse(first.key.run()));
+        let chain =
+            |first| std::iter::successors(Some(first), |node: &&Node<K, V>| node.next.as_deref());
+        runs.into_iter()
+            .flat_map(chain)
+            .map(|node| &node.key)
+            .collect()
+    }
+
     /// Frees the bucket array of a map that is going away.
     pub(crate) fn free_array(&mut self, census: &Census) {
-        census.dropped(self.array_kind, size_of_val::<[Bucket<V>]>(&self.buckets));
+        census.dropped(
+            self.array_kind,
+            size_of_val::<[Bucket<K, V>]>(&self.buckets),
+        );
         self.buckets = Box::default();
     }
 
-    fn bucket_of(&self, key: u64) -> usize {
-        (key % self.buckets.len() as u64) as usize
+    fn unlinked(&mut self, census: &Census, key: K, value: V) -> (K, V) {
+        self.len -= 1;
+        census.dropped(self.node_kind, size_of::<Node<K, V>>());
+        (key, value)
     }
 
-    fn link(&mut self, mut node: Box<Node<V>>) {
-        let at = self.bucket_of(node.key);
+    fn bucket_of(&self, key: &K) -> usize {
+        (key.bucket_hash() % self.buckets.len() as u64) as usize
+    }
+
+    fn link(&mut self, mut node: Box<Node<K, V>>) {
+        let at = self.bucket_of(&node.key);
+        let run = match &self.buckets[at] {
+            Some(first) => first.key.run(),
+            None => {
+                self.last_run += 1;
+                self.last_run
+            }
+        };
+        node.key.set_run(run);
         node.next = self.buckets[at].take();
         self.buckets[at] = Some(node);
     }
 
+    /// Relinks every node, in the order of iteration.
     fn rehash(&mut self, census: &Census) {
         let count = next_bucket_count(self.buckets.len());
-        let fresh: Box<[Bucket<V>]> = std::iter::repeat_with(|| None).take(count).collect();
-        census.created(self.array_kind, size_of_val::<[Bucket<V>]>(&fresh));
+        let fresh: Box<[Bucket<K, V>]> = std::iter::repeat_with(|| None).take(count).collect();
+        census.created(self.array_kind, size_of_val::<[Bucket<K, V>]>(&fresh));
         let mut old = std::mem::replace(&mut self.buckets, fresh);
-        for bucket in &mut old {
-            let mut chain = bucket.take();
+        let mut runs: Vec<Box<Node<K, V>>> = old.iter_mut().filter_map(Option::take).collect();
+        runs.sort_by_key(|first| std::cmp::Reverse(first.key.run()));
+        for mut chain in runs.into_iter().map(Some) {
             while let Some(mut node) = chain {
                 chain = node.next.take();
                 self.link(node);
             }
         }
-        census.dropped(self.array_kind, size_of_val::<[Bucket<V>]>(&old));
+        census.dropped(self.array_kind, size_of_val::<[Bucket<K, V>]>(&old));
     }
 }
 
@@ -169,82 +236,4 @@ fn next_bucket_count(current: usize) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn map() -> (UnorderedMap<[u64; 2]>, Census) {
-        let map = UnorderedMap::new(Kind::HookEntry, Kind::HookBuckets);
-        (map, Census::new())
-    }
-
-    #[test]
-    fn buckets_grow_at_the_inserts_that_libstdcxx_grows_at() {
-        let (mut map, census) = map();
-        let mut seen = Vec::new();
-        for key in 1..=172_934 {
-            let before = map.buckets.len();
-            map.insert(&census, key, [0; 2]);
-            if key.is_power_of_two() {
-                assert_eq!(map.buckets.len() as u64, bucket_count(key));
-            }
-            if map.buckets.len() != before {
-                seen.push((key, map.buckets.len()));
-            }
-        }
-        let expected = [
-            (1, 13),
-            (14, 29),
-            (30, 59),
-            (60, 127),
-            (128, 257),
-            (258, 541),
-            (542, 1109),
-            (1110, 2357),
-            (2358, 5087),
-            (5088, 10_273),
-            (10_274, 20_753),
-            (20_754, 42_043),
-            (42_044, 85_229),
-            (85_230, 172_933),
-            (172_934, 351_061),
-        ];
-        assert_eq!(seen, expected);
-    }
-
-    #[test]
-    fn erasing_returns_nodes_and_keeps_the_array() {
-        let (mut map, census) = map();
-        for key in 1..=100 {
-            map.insert(&census, key, [key; 2]);
-        }
-        for key in (1..=100).rev() {
-            assert_eq!(map.remove(&census, key), Some([key; 2]));
-            assert_eq!(map.remove(&census, key), None);
-        }
-        assert_eq!(map.len(), 0);
-        assert_eq!(census.live(Kind::HookEntry), 0);
-        assert_eq!(census.counts(Kind::HookBuckets).live_bytes, 8 * 127);
-    }
-
-    #[test]
-    fn a_node_has_the_real_size() {
-        assert_eq!(size_of::<Node<[u64; 2]>>(), 32);
-        assert_eq!(size_of::<Bucket<[u64; 2]>>(), 8);
-    }
-
-    #[test]
-    fn popping_empties_the_map() {
-        let (mut map, census) = map();
-        for key in [3, 16, 29, 7] {
-            map.insert(&census, key, [key; 2]);
-        }
-        let mut from = 0;
-        let mut keys = Vec::new();
-        while let Some([key, _]) = map.pop(&census, &mut from) {
-            keys.push(key);
-        }
-        keys.sort_unstable();
-        assert_eq!(keys, [3, 7, 16, 29]);
-        assert_eq!(map.len(), 0);
-    }
-}
+mod tests;

@@ -5,105 +5,23 @@
 //!                └─ HookBuckets                         │ (while used)
 //! Tensor ── meta ── shared ─▶ ControlBlock ─▶ OpNode ─▶ Edges ─shared─▶ …
 //!   └─ Storage ◀── saved by ── BackwardFn ◀──┘  └─▶ HookList ─▶ HookFn
+//! Runtime ── node_abs_cache_ ── AbstractEntry ─▶ AbstractKey, Abstract
+//! Runtime ── ready_run_top_cell_ ── TopCell ─▶ TopCellOutputs ─▶ Tensor …
+//! Runtime ── memory pool ── MemBuf ─▶ MemBufEntry, PoolBlock
+//! Runtime ── resource manager ── DeviceEvents ─▶ Event ◀── CommHandle
 //! ```
 //!
 //! The second book is the allocator's. Both must agree to the byte:
 //! `sum(count x nallocx(size))` over [`Census::for_each_size`] equals what the
 //! thread has allocated and not freed since the Runtime was born.
 
+mod kind;
+mod tally;
+
 use std::cell::{Cell, RefCell};
 
-/// What a counted heap block is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    /// A node of `hook_id_node_map_`: next, key, fat weak pointer.
-    HookEntry,
-    /// The bucket array of `hook_id_node_map_`; it never shrinks.
-    HookBuckets,
-    /// The control block of an operator node; weak pointers outlive the node.
-    ControlBlock,
-    /// A leaf node and its control block in one piece (`make_shared`).
-    LeafBlock,
-    /// An operator node (`FuncBackwardNode`).
-    OpNode,
-    /// The next edges of an operator node.
-    Edges,
-    /// The backward function of a node with its saved values.
-    BackwardFn,
-    /// The array of hooks on a node.
-    HookList,
-    /// A hook: the callable that a node holds.
-    HookFn,
-    /// The ctx of a custom function.
-    FunctionCtx,
-    /// A `needs_input_grad` tuple: 40 bytes and 8 for each input.
-    NeedsInputGrad,
-    /// What a ctx saves for its backward.
-    SavedTensors,
-    /// A tensor with its autograd meta.
-    Tensor,
-    /// The values of a tensor, shared by views and saved copies.
-    Storage,
-}
-
-impl Kind {
-    /// All kinds, in declaration order.
-    pub const ALL: [Self; 14] = [
-        Self::HookEntry,
-        Self::HookBuckets,
-        Self::ControlBlock,
-        Self::LeafBlock,
-        Self::OpNode,
-        Self::Edges,
-        Self::BackwardFn,
-        Self::HookList,
-        Self::HookFn,
-        Self::FunctionCtx,
-        Self::NeedsInputGrad,
-        Self::SavedTensors,
-        Self::Tensor,
-        Self::Storage,
-    ];
-
-    /// The name in results and scenarios.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::HookEntry => "hook_entry",
-            Self::HookBuckets => "hook_buckets",
-            Self::ControlBlock => "control_block",
-            Self::LeafBlock => "leaf_block",
-            Self::OpNode => "op_node",
-            Self::Edges => "edges",
-            Self::BackwardFn => "backward_fn",
-            Self::HookList => "hook_list",
-            Self::HookFn => "hook_fn",
-            Self::FunctionCtx => "function_ctx",
-            Self::NeedsInputGrad => "needs_input_grad",
-            Self::SavedTensors => "saved_tensors",
-            Self::Tensor => "tensor",
-            Self::Storage => "storage",
-        }
-    }
-
-    /// Who holds such a block, and what releases it.
-    pub fn held_by(self) -> &'static str {
-        match self {
-            Self::HookEntry => "the runtime's hook_id_node_map_, until remove(id) or clear_res()",
-            Self::HookBuckets => "the runtime's hook_id_node_map_, until the runtime dies",
-            Self::ControlBlock => "its node's users, then the hook entries that point at it weakly",
-            Self::LeafBlock => "its tensor and next edges, then the hook entries that pin it whole",
-            Self::OpNode => "the tensor it made and the edges of later nodes",
-            Self::Edges => "their node, until it dies (a backward does not release them)",
-            Self::BackwardFn => "its node, until its first backward without keep_graph",
-            Self::HookList | Self::HookFn => "the node it is registered on",
-            Self::FunctionCtx => "the backward function of its node, until the first backward",
-            Self::NeedsInputGrad => "its ctx; after the ctx's death nobody",
-            Self::SavedTensors => "its ctx",
-            Self::Tensor => "its caller",
-            Self::Storage => "tensors and saved values",
-        }
-    }
-}
+pub use kind::Kind;
+pub use tally::Tally;
 
 /// Blocks of one kind since the Runtime's birth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -132,6 +50,7 @@ const LARGE_ROOM: usize = 256;
 #[derive(Debug)]
 pub struct Census {
     kinds: [Cell<Counts>; Kind::ALL.len()],
+    tallies: [Cell<u64>; Tally::ALL.len()],
     small: Box<[Cell<u64>]>,
     large: RefCell<Vec<(usize, u64)>>,
 }
@@ -140,6 +59,7 @@ impl Census {
     pub(crate) fn new() -> Self {
         Self {
             kinds: Default::default(),
+            tallies: Default::default(),
             small: vec![Cell::new(0); SMALL].into_boxed_slice(),
             large: RefCell::new(Vec::with_capacity(LARGE_ROOM)),
         }
@@ -169,6 +89,17 @@ impl Census {
         counts.live_bytes -= size as u64;
         cell.set(counts);
         self.at_size(size, |live| live - 1);
+    }
+
+    /// Notes that something happened `times` times.
+    pub(crate) fn happened(&self, tally: Tally, times: u64) {
+        let cell = &self.tallies[tally as usize];
+        cell.set(cell.get() + times);
+    }
+
+    /// How often something happened.
+    pub fn tally(&self, tally: Tally) -> u64 {
+        self.tallies[tally as usize].get()
     }
 
     /// The counts of one kind.

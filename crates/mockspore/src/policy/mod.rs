@@ -1,10 +1,19 @@
 //! Every defect as a value, and the values that each release has.
 
+mod caller;
+mod runtime;
+
 use serde::{Deserialize, Serialize};
+
+pub use caller::{HookRelease, NeedsInputGrad, RecomputeStop};
+pub use runtime::{
+    AbstractCache, CtxClear, EventRelease, HookMap, KernelArgument, OutputOwner, ReadyTopCell,
+    Victims,
+};
 
 /// Where tensors live. It decides which defects exist: on `Cpu` no device
 /// event, on `Ascend` no kernel-argument block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Device {
     /// `device_target="CPU"`.
     #[serde(rename = "CPU")]
@@ -13,42 +22,8 @@ pub enum Device {
     Ascend,
 }
 
-/// What the runtime's `hook_id_node_map_` does when a node dies
-/// (`ccsrc/pynative/backward/hook/hook_py.cc`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum HookMap {
-    /// The entry stays, and its weak pointer pins the control block.
-    KeepsDead,
-    /// The node's destructor erases its entries: the framework's own possible fix.
-    ErasesWithNode,
-}
-
-/// What the modelled caller does with the handle of `register_hook`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum HookRelease {
-    /// Thrown away, as Hyper-Parallel's `_register_backward_pre_hook` does.
-    Dropped,
-    /// `remove()` on each handle once the backward has returned.
-    RemovedAfterBackward,
-    /// `remove()` on each handle in a final callback of that backward.
-    RemovedInFinalCallback,
-}
-
-/// What the destructor of a custom function's ctx clears
-/// (`ccsrc/pynative/backward/hook/function_py.cc`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CtxClear {
-    /// `saved_tensors` twice and `needs_input_grad` never: since 2.8.0.
-    NamesSavedTensorsTwice,
-    /// Each field once: 2.7.2, and the report's proposal.
-    ClearsEachField,
-}
-
 /// A released `MindSpore` whose lifetimes a preset reproduces.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(non_camel_case_types, reason = "the dots of a release number")]
 pub enum Version {
     /// Release 2.7.2.
@@ -86,10 +61,29 @@ pub struct Policies {
     pub hook_release: HookRelease,
     /// The runtime's destructor of a ctx.
     pub ctx_clear: CtxClear,
+    /// The caller's use of a ctx field.
+    pub needs_input_grad: NeedsInputGrad,
+    /// The runtime's hold on an operator's outputs.
+    pub output_owner: OutputOwner,
+    /// The end of a recomputed forward.
+    pub recompute_stop: RecomputeStop,
+    /// The runtime's upload of kernel arguments.
+    pub kernel_argument: KernelArgument,
+    /// The runtime's unconsumed forwards.
+    pub ready_top_cell: ReadyTopCell,
+    /// The runtime's cache of abstracts.
+    pub abstract_cache: AbstractCache,
+    /// What that cache drops.
+    pub victims: Victims,
+    /// The runtime's events of collectives.
+    pub event_release: EventRelease,
 }
 
 /// The preset with every defect cured.
 const FIXED: &str = "fixed";
+
+/// Idle events that the fixed pool keeps.
+const POOLED_EVENTS: u32 = 64;
 
 impl Policies {
     /// The presets' names: each release, oldest first, then `fixed`.
@@ -111,14 +105,25 @@ impl Policies {
     /// What `version` does, under a caller that does as the reports' did.
     pub fn mindspore(version: Version) -> Self {
         Self {
-            // The hook registry is the same in all four releases.
             hook_map: HookMap::KeepsDead,
             hook_release: HookRelease::Dropped,
             ctx_clear: match version {
                 Version::V2_7_2 => CtxClear::ClearsEachField,
-                Version::V2_8_0 | Version::V2_9_0 | Version::V2_10_0 => {
-                    CtxClear::NamesSavedTensorsTwice
-                }
+                _ => CtxClear::NamesSavedTensorsTwice,
+            },
+            needs_input_grad: NeedsInputGrad::Kept,
+            output_owner: OutputOwner::RawPointer,
+            recompute_stop: match version {
+                Version::V2_7_2 | Version::V2_8_0 => RecomputeStop::AtTheEnd,
+                Version::V2_9_0 | Version::V2_10_0 => RecomputeStop::Early,
+            },
+            kernel_argument: KernelArgument::NeverReturned,
+            ready_top_cell: ReadyTopCell::KeepsAll,
+            abstract_cache: AbstractCache::Bounded,
+            victims: Victims::IterationOrder,
+            event_release: match version {
+                Version::V2_10_0 => EventRelease::NeverErased,
+                _ => EventRelease::ErasedByManager,
             },
         }
     }
@@ -129,6 +134,14 @@ impl Policies {
             hook_map: HookMap::ErasesWithNode,
             hook_release: HookRelease::RemovedInFinalCallback,
             ctx_clear: CtxClear::ClearsEachField,
+            needs_input_grad: NeedsInputGrad::ClearedInForward,
+            output_owner: OutputOwner::Owned,
+            recompute_stop: RecomputeStop::Early,
+            kernel_argument: KernelArgument::Returned,
+            ready_top_cell: ReadyTopCell::KeepsLatest,
+            abstract_cache: AbstractCache::Bounded,
+            victims: Victims::IterationOrder,
+            event_release: EventRelease::Pooled { cap: POOLED_EVENTS },
         }
     }
 }

@@ -1,0 +1,9 @@
+//! Collectives between the ranks of a world, and the handles they return.
+
+pub mod comm_handle;
+mod reduce;
+pub mod world;
+
+pub use comm_handle::CommHandle;
+pub use reduce::ReduceOp;
+pub use world::World;
