@@ -22,6 +22,7 @@ pub trait Mock {
 pub struct Setting<'a> {
     /// The runtime, with the arm's policies.
     pub runtime: &'a Runtime,
+    ranks: Vec<Runtime>,
     knobs: &'a Knobs,
     random: RefCell<ChaCha8Rng>,
 }
@@ -32,9 +33,23 @@ impl<'a> Setting<'a> {
         let random = RefCell::new(ChaCha8Rng::seed_from_u64(seed));
         Self {
             runtime,
+            ranks: vec![runtime.clone()],
             knobs,
             random,
         }
+    }
+
+    /// A setting with `ranks` runtimes like the given one, itself the first.
+    #[must_use]
+    pub fn with_ranks(mut self, ranks: u64) -> Self {
+        let peer = |_| Runtime::new(self.runtime.policies(), self.runtime.device());
+        self.ranks.extend((1..ranks).map(peer));
+        self
+    }
+
+    /// The runtimes of all ranks.
+    pub fn ranks(&self) -> &[Runtime] {
+        &self.ranks
     }
 
     /// The value of an integer knob, 0 if there is none (the file is checked).
@@ -52,9 +67,17 @@ impl<'a> Setting<'a> {
     /// # Errors
     /// If `dims` are too many.
     pub fn random_tensor(&self, dims: &[usize]) -> Result<Tensor, Error> {
+        self.random_tensor_of(self.runtime, dims)
+    }
+
+    /// The same for one of the ranks.
+    ///
+    /// # Errors
+    /// If `dims` are too many.
+    pub fn random_tensor_of(&self, rank: &Runtime, dims: &[usize]) -> Result<Tensor, Error> {
         let mut random = self.random.borrow_mut();
         let size = dims.iter().product();
         let values: Vec<f32> = (0..size).map(|_| random.random_range(0.5..1.5)).collect();
-        self.runtime.tensor(&values, dims)
+        rank.tensor(&values, dims)
     }
 }

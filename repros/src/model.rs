@@ -1,106 +1,207 @@
 //! What a run on the mock must read, computed from the declared expectation.
 //!
 //! Objects follow from the arm's declaration, bytes from `nallocx` of the
-//! declared block sizes; only the table of bucket counts is shared with the
-//! runtime, and a test pins that to what libstdc++ was seen to do.
+//! declared block sizes; only the tables of bucket counts and capacities are
+//! shared with the runtime, and tests pin those to what libstdc++ does.
 
-use mockspore::model::bucket_count;
+use std::collections::BTreeMap;
+
+use mockspore::Device;
+use mockspore::model::{bucket_count, capacity};
 use mockspore_growth::probe::jemalloc::nallocx;
 
-use crate::scenario::{Arm, BlockSize, Growth, Knobs, Scenario};
+use crate::scenario::{Arm, Array, BlockSize, Cap, Growth, Knobs, MockExpectation, Scenario};
 
-/// The declared model of one arm with given knobs.
+/// The declared model of one arm with given knobs on a device.
 #[derive(Debug)]
 pub struct Model<'a> {
     scenario: &'a Scenario,
-    arm: &'a Arm,
+    mock: &'a MockExpectation,
     knobs: &'a Knobs,
 }
 
 impl<'a> Model<'a> {
-    /// The model of `arm` under `knobs`.
-    pub fn new(scenario: &'a Scenario, arm: &'a Arm, knobs: &'a Knobs) -> Self {
+    /// The model of `arm` under `knobs` on `device`.
+    pub fn new(scenario: &'a Scenario, arm: &'a Arm, knobs: &'a Knobs, device: Device) -> Self {
         Self {
             scenario,
-            arm,
+            mock: arm.expectation(device),
             knobs,
         }
     }
 
-    /// Calls of one step.
+    /// Calls of one step, by all ranks together.
     pub fn calls(&self) -> u64 {
-        let calls = self.knobs.integer(&self.scenario.calls_per_step);
-        calls.unwrap_or_default()
+        self.knob(&self.scenario.calls_per_step) * self.ranks()
+    }
+
+    /// Runtimes that take part.
+    pub fn ranks(&self) -> u64 {
+        self.scenario
+            .ranks
+            .as_ref()
+            .map_or(1, |knob| self.knob(knob))
     }
 
     /// Live objects of `kind` after `step` steps.
     pub fn objects(&self, kind: &str, step: u64) -> u64 {
-        self.held(kind) + self.kept(kind) * step
+        let held = self.scenario.held.get(kind).copied().unwrap_or_default();
+        held + self.kept(kind, step)
     }
 
-    /// Whether `kind` grows.
-    pub fn grows(&self, kind: &str) -> bool {
-        self.kept(kind) > 0
+    /// How often something that is no block has happened after `step` steps.
+    pub fn count(&self, counter: &str, step: u64) -> u64 {
+        of(&self.mock.counts_per_call, counter) * self.calls() * step
+    }
+
+    /// Whether a kind or counter grows without a cap.
+    pub fn grows(&self, name: &str) -> bool {
+        !self.is_capped(name) && (self.per_step(name) > 0 || self.count(name, 1) > 0)
+    }
+
+    /// Whether the scenario's cap bounds `kind` in this arm.
+    pub fn is_capped(&self, kind: &str) -> bool {
+        self.mock.capped && self.of_cap(kind).is_some()
+    }
+
+    /// Why a run of `steps` steps does not cover the cap, if it does not: it
+    /// must fill it once and then go through two periods.
+    pub fn cap_uncovered(&self, steps: u64) -> Option<String> {
+        let cap = self.scenario.cap.as_ref()?;
+        let entry = cap.kinds.first()?;
+        let per_step = self.per_step(entry) / self.ranks();
+        let (threshold, drops) = (self.knob(&cap.threshold), self.knob(&cap.drops));
+        let (made, needed) = (per_step * steps, threshold + 2 * drops);
+        (per_step > 0 && made <= needed).then(|| {
+            format!(
+                "a cap of {threshold} entries that drops {drops} is covered by more than {needed} \
+                 entries, and {made} were made: {} more steps would decide",
+                (needed + 1 - made).div_ceil(per_step)
+            )
+        })
     }
 
     /// Bytes that the allocator spends on kept blocks of fixed size.
     pub fn block_bytes(&self, step: u64) -> u64 {
-        let sizes = self.scenario.block_bytes.iter();
-        sizes
-            .map(|(kind, size)| nallocx(self.request(size) as usize) * self.kept(kind) * step)
-            .sum()
+        self.blocks(step, |_, request| nallocx(request as usize))
     }
 
-    /// Bytes that the allocator spends on the array.
+    /// Bytes that the allocator spends on the arrays.
     pub fn array_bytes(&self, step: u64) -> u64 {
-        nallocx(self.array_request(step) as usize)
-    }
-
-    /// Requested bytes of the array.
-    fn array_request(&self, step: u64) -> u64 {
-        let Some(array) = &self.scenario.array else {
-            return 0;
-        };
-        if step == 0 {
-            return 0;
-        }
-        let peak = self.kept(&array.of) * step + self.arm.mock.peak_per_call * self.calls();
-        let slots = match array.growth {
-            Growth::LibstdcxxUnorderedMap => bucket_count(peak),
-        };
-        slots * array.slot_bytes
+        self.arrays(step, |request| nallocx(request as usize))
     }
 
     /// Bytes of glibc chunks that a real framework is predicted to keep after
-    /// `step` steps: the same blocks and array, in the other allocator.
+    /// `step` steps: the same blocks and arrays, in the other allocator.
     pub fn glibc_bytes(&self, step: u64) -> u64 {
+        let malloced =
+            |kind: &str, request| match self.scenario.outside_malloc.iter().any(|k| k == kind) {
+                true => 0,
+                false => glibc_chunk(request),
+            };
+        self.blocks(step, malloced) + self.arrays(step, glibc_chunk)
+    }
+
+    fn blocks(&self, step: u64, spent: impl Fn(&str, u64) -> u64) -> u64 {
         let sizes = self.scenario.block_bytes.iter();
-        let blocks =
-            sizes.map(|(kind, size)| glibc_chunk(self.request(size)) * self.kept(kind) * step);
-        blocks.sum::<u64>() + glibc_chunk(self.array_request(step))
+        let bytes =
+            sizes.map(|(kind, size)| spent(kind, self.request(size)) * self.kept(kind, step));
+        bytes.sum()
+    }
+
+    fn arrays(&self, step: u64, spent: impl Fn(u64) -> u64) -> u64 {
+        let arrays = self.scenario.arrays.iter();
+        arrays
+            .map(|array| spent(self.array_request(array, step)) * self.ranks())
+            .sum()
+    }
+
+    /// Requested bytes of one rank's array.
+    fn array_request(&self, array: &Array, step: u64) -> u64 {
+        if step == 0 {
+            return 0;
+        }
+        let peak = self
+            .mock
+            .peaks
+            .get(&array.kind)
+            .copied()
+            .unwrap_or_default();
+        let kept = array
+            .of
+            .as_ref()
+            .map_or(0, |kind| self.most_kept(kind, step));
+        let calls = self.knob(&self.scenario.calls_per_step);
+        let most = kept + peak.per_call * calls + peak.per_step;
+        let slots = match array.growth {
+            Growth::LibstdcxxUnorderedMap => bucket_count(most),
+            Growth::Doubling => capacity(most),
+        };
+        slots * array.slot_bytes
     }
 
     /// Requested bytes of a block.
     fn request(&self, size: &BlockSize) -> u64 {
         match size {
             BlockSize::Fixed(bytes) => *bytes,
-            BlockSize::PerKnob { header, each, knob } => {
-                header + each * self.knobs.integer(knob).unwrap_or_default()
-            }
+            BlockSize::PerKnob { header, each, knob } => header + each * self.knob(knob),
         }
     }
 
-    fn held(&self, kind: &str) -> u64 {
-        self.scenario.held.get(kind).copied().unwrap_or_default()
+    /// Objects that `step` steps have kept, in all ranks.
+    fn kept(&self, kind: &str, step: u64) -> u64 {
+        let size = self.scenario.block_bytes.get(kind);
+        if step == 0 || size.is_none_or(|size| self.request(size) == 0) {
+            return 0;
+        }
+        let once = of(&self.mock.keeps_once, kind) * self.ranks();
+        let made = once + self.per_step(kind) * step;
+        match self.of_cap(kind) {
+            Some(cap) if self.mock.capped => {
+                self.ranks() * self.after_drops(cap, made / self.ranks())
+            }
+            _ => made,
+        }
     }
 
-    /// Objects that one step keeps.
-    fn kept(&self, kind: &str) -> u64 {
-        let mock = &self.arm.mock;
-        let of = |kept: &std::collections::BTreeMap<String, u64>| kept.get(kind).copied();
-        self.calls() * of(&mock.keeps_per_call).unwrap_or_default()
-            + of(&mock.keeps_per_step).unwrap_or_default()
+    /// Objects of one rank at the most so far.
+    fn most_kept(&self, kind: &str, step: u64) -> u64 {
+        let made = of(&self.mock.keeps_once, kind) + self.per_step(kind) / self.ranks() * step;
+        match self.of_cap(kind) {
+            // The entries of one call come before the size is looked at.
+            Some(cap) if self.mock.capped => {
+                made.min(self.knob(&cap.threshold) + of(&self.mock.keeps_per_call, kind))
+            }
+            _ => made,
+        }
     }
+
+    /// What is left of `made` entries: each time there are more than the
+    /// threshold, some go.
+    fn after_drops(&self, cap: &Cap, made: u64) -> u64 {
+        let drops = self.knob(&cap.drops).max(1);
+        let over = made.saturating_sub(self.knob(&cap.threshold));
+        made - over.div_ceil(drops) * drops
+    }
+
+    /// Objects that one step makes and does not free itself, in all ranks.
+    fn per_step(&self, kind: &str) -> u64 {
+        self.calls() * of(&self.mock.keeps_per_call, kind)
+            + self.ranks() * of(&self.mock.keeps_per_step, kind)
+    }
+
+    fn of_cap(&self, kind: &str) -> Option<&Cap> {
+        let cap = self.scenario.cap.as_ref();
+        cap.filter(|cap| cap.kinds.iter().any(|capped| capped == kind))
+    }
+
+    fn knob(&self, name: &str) -> u64 {
+        self.knobs.integer(name).unwrap_or_default()
+    }
+}
+
+fn of(kept: &BTreeMap<String, u64>, name: &str) -> u64 {
+    kept.get(name).copied().unwrap_or_default()
 }
 
 /// The chunk that glibc's malloc spends on a request: a word of header, rounded

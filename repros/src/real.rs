@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use mockspore::Device;
 use mockspore_growth::compare::difference;
 use mockspore_growth::protocol::THREAD_NET;
 use mockspore_growth::report::{Compare, Row, Run};
@@ -84,7 +85,13 @@ impl Process {
             return Err(broken(&why).into());
         }
         let knobs = Knobs::from_row(&run.knobs);
-        let calls_per_step = knobs.integer(&scenario.calls_per_step);
+        let own = knobs.integer(&scenario.calls_per_step);
+        // On the mock all ranks are in one process, on the framework each is its own.
+        let ranks = match (&scenario.ranks, run.backend == "mockspore") {
+            (Some(knob), true) => knobs.integer(knob),
+            _ => Some(1),
+        };
+        let calls_per_step = own.zip(ranks).map(|(calls, ranks)| calls * ranks);
         let calls_per_step =
             calls_per_step.ok_or_else(|| broken("the run row lacks the calls per step"))?;
         let series = readings.into_iter().map(|(metric, (steps, values))| {
@@ -139,6 +146,7 @@ pub fn compare(
     expectation: &RealExpectation,
     processes: &[Process],
     controls: Option<&[Process]>,
+    window: Window,
 ) -> Result<Compare, Error> {
     let metric = deciding_metric(scenario, processes)?;
     let tolerance = scenario.real.tolerance_per_call;
@@ -163,6 +171,16 @@ pub fn compare(
         .first()
         .map(|process| process.run.clone())
         .ok_or_else(missing)?;
+    // A declared cap that the run does not cover leaves it open what is to come.
+    let model = processes
+        .first()
+        .map(|one| Model::new(scenario, arm, &one.knobs, device_of(&run.device)));
+    let uncovered = model.and_then(|model| model.cap_uncovered(window.to));
+    let verdict = if uncovered.is_some() {
+        Verdict::Inconclusive
+    } else {
+        found.verdict
+    };
     let (expected, [low, high]) = expectation.of(&run.version);
     let in_range = (low..=high).contains(&slope.value);
     // One round cannot narrow an interval over windows that a rehash widens.
@@ -173,6 +191,7 @@ pub fn compare(
     evidence.insert("expected_range".to_owned(), vec![low, high].into());
     evidence.insert("in_range".to_owned(), in_range.into());
     evidence.insert("narrow_enough".to_owned(), narrow.into());
+    evidence.extend(uncovered.map(|why| ("cap".to_owned(), why.into())));
     Ok(Compare {
         scenario: scenario.name.clone(),
         arm: arm.name.clone(),
@@ -182,9 +201,9 @@ pub fn compare(
         device: run.device,
         metric: metric.to_owned(),
         difference_per_call: Some(slope),
-        verdict: found.verdict,
+        verdict,
         expected,
-        as_expected: in_range && narrow && found.verdict == expected,
+        as_expected: in_range && narrow && verdict == expected,
         evidence,
     })
 }
@@ -218,7 +237,9 @@ pub fn compare_mock(
     let process = process.ok_or_else(|| GrowthError::BrokenGrid("no process".to_owned()))?;
     let metric = &*scenario.real.mock_metric;
     let measured = process.per_call(metric)?;
-    let model = Model::new(scenario, arm, &process.knobs);
+    let device = device_of(&process.run.device);
+    let model = Model::new(scenario, arm, &process.knobs, device);
+    let expectation = arm.expectation(device);
     let at = |step| match metric {
         THREAD_NET => model.block_bytes(step) + model.array_bytes(step),
         _ => model.objects(&scenario.primary, step),
@@ -246,10 +267,18 @@ pub fn compare_mock(
             hi: measured,
         }),
         verdict,
-        expected: arm.mock.verdict,
-        as_expected: (measured - declared).abs() < 1e-9 && verdict == arm.mock.verdict,
+        expected: expectation.verdict,
+        as_expected: (measured - declared).abs() < 1e-9 && verdict == expectation.verdict,
         evidence,
     })
+}
+
+/// The device of a row.
+pub fn device_of(name: &str) -> Device {
+    match name {
+        "Ascend" => Device::Ascend,
+        _ => Device::Cpu,
+    }
 }
 
 /// The row of an arm whose measurement is unusable.

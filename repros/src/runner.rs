@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::mock::Setting;
 use crate::model::Model;
 use crate::registry::Entry;
-use crate::scenario::{Arm, Knobs, Scenario};
+use crate::scenario::{Arm, Knobs, MockExpectation, Scenario};
 
 /// What one run is asked for.
 #[derive(Debug, Clone)]
@@ -50,7 +50,7 @@ impl Request {
             policies,
             device: arm.device,
             knobs: scenario.knobs(arm, set)?,
-            steps: scenario.plan.steps,
+            steps: arm.plan.unwrap_or(scenario.plan).steps,
             seed: 1,
         })
     }
@@ -75,21 +75,27 @@ pub fn run(
     observe: &mut dyn FnMut() -> Result<Option<Observed>, Error>,
 ) -> Result<Vec<Row>, Error> {
     let runtime = Runtime::new(request.policies, request.device);
-    let setting = Setting::new(&runtime, &request.knobs, request.seed);
+    let model = Model::new(scenario, arm, &request.knobs, request.device);
+    let setting = Setting::new(&runtime, &request.knobs, request.seed).with_ranks(model.ranks());
     let mut mock = entry.build(&setting)?;
-    let grid = Grid::new(request.steps, scenario.plan.samples);
-    let kinds = scenario.block_bytes.keys().cloned().collect();
+    let counters = CensusCounters(setting.ranks());
+    let grid = Grid::new(request.steps, arm.plan.unwrap_or(scenario.plan).samples);
+    let kinds = scenario
+        .block_bytes
+        .keys()
+        .chain(&scenario.counters)
+        .cloned()
+        .collect();
     let with_heap = heap.is_some();
     let mut recorder = Recorder::new(kinds, heap, grid);
     let mut observations = Vec::with_capacity(grid.samples());
-    let array = scenario.array.as_ref().map(|array| &*array.kind);
-    let mut array_bytes = None;
-    recorder.base(&CensusCounters(&runtime));
+    let mut array_bytes = 0;
+    recorder.base(&counters);
     for step in 1..=request.steps {
         mock.step()?;
-        recorder.after(step, &CensusCounters(&runtime))?;
+        recorder.after(step, &counters)?;
         if grid.reads_after(step) {
-            array_bytes = array.and_then(|kind| CensusCounters(&runtime).live_bytes(kind));
+            array_bytes = bytes_of_arrays(scenario, &counters, model.ranks());
             observations.extend(observe()?.map(|observed| (step, observed)));
         }
     }
@@ -98,8 +104,8 @@ pub fn run(
         scenario,
         arm,
         request,
-        model: Model::new(scenario, arm, &request.knobs),
-        array_bytes: with_heap.then(|| nallocx(array_bytes.unwrap_or_default() as usize)),
+        model,
+        array_bytes: with_heap.then_some(array_bytes),
     };
     let mut rows = vec![Row::Run(judged.run_row())];
     rows.extend(judged.samples(&series));
@@ -115,6 +121,16 @@ pub fn run(
             .map(|one| Row::Verdict(judged.verdict(one, per_call))),
     );
     Ok(rows)
+}
+
+/// What the allocator spends on the arrays, which are alike in all ranks.
+fn bytes_of_arrays(scenario: &Scenario, counters: &CensusCounters<'_>, ranks: u64) -> u64 {
+    let arrays = scenario.arrays.iter();
+    let bytes = arrays.map(|array| {
+        let requested = counters.live_bytes(&array.kind).unwrap_or_default();
+        ranks * nallocx((requested / ranks) as usize)
+    });
+    bytes.sum()
 }
 
 struct Judged<'a> {
@@ -168,13 +184,16 @@ impl Judged<'_> {
 
     fn verdict(&self, series: &Series, per_call: Option<PerCall>) -> VerdictRow {
         let metric = series.metric();
-        let judgement = judge::exact(series, None);
+        let steps = series.steps().last().copied().unwrap_or_default();
+        let capped = metric == THREAD_NET || self.model.is_capped(kind_of(metric));
+        let uncovered = capped.then(|| self.model.cap_uncovered(steps)).flatten();
+        let judgement = judge::exact(series, uncovered.as_deref());
         let (expected, shape) = self.expected(metric);
         let mut readings = series.steps().iter().zip(series.values());
         let model_matches =
             readings.all(|(&step, &value)| value as i64 == self.predicted(metric, step));
         let per_call = per_call.filter(|_| metric == THREAD_NET);
-        let declared = self.arm.mock.bytes_per_call;
+        let declared = self.expectation().bytes_per_call;
         let figures_match = match (per_call, declared) {
             (Some(per_call), Some(declared)) => (per_call.bytes - declared).abs() < 1e-9,
             // A declared figure that was not measured is not confirmed.
@@ -202,10 +221,15 @@ impl Judged<'_> {
         }
     }
 
+    fn expectation(&self) -> &MockExpectation {
+        self.arm.expectation(self.request.device)
+    }
+
     fn expected(&self, metric: &str) -> (Verdict, Option<Shape>) {
         match metric {
-            THREAD_NET => (self.arm.mock.verdict, Some(self.arm.mock.shape)),
+            THREAD_NET => (self.expectation().verdict, Some(self.expectation().shape)),
             UNATTRIBUTED => (Verdict::Plateau, Some(Shape::Flat)),
+            _ if self.model.is_capped(kind_of(metric)) => (self.expectation().verdict, None),
             _ if self.model.grows(kind_of(metric)) => (Verdict::Growth, None),
             _ => (Verdict::Plateau, Some(Shape::Flat)),
         }
@@ -215,6 +239,9 @@ impl Judged<'_> {
         let exact = match metric {
             THREAD_NET => self.model.block_bytes(step) + self.model.array_bytes(step),
             UNATTRIBUTED => 0,
+            counter if self.scenario.counters.iter().any(|known| known == counter) => {
+                self.model.count(counter, step)
+            }
             _ => self.model.objects(kind_of(metric), step),
         };
         exact as i64

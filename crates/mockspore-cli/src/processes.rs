@@ -20,8 +20,9 @@ const INVALID: u8 = 3;
 
 /// How often, and for how many steps, the script is run.
 pub(crate) struct Plan {
-    pub(crate) warmup: u64,
-    pub(crate) steps: u64,
+    baseline: Baseline,
+    warmup: u64,
+    steps: u64,
     every: u64,
     pub(crate) rounds: u64,
     pub(crate) set: Vec<(String, String)>,
@@ -65,6 +66,7 @@ impl Plan {
             }
         };
         Ok(Self {
+            baseline: args.baseline,
             warmup,
             steps,
             every,
@@ -73,12 +75,23 @@ impl Plan {
         })
     }
 
-    /// The steps between which a process reads.
-    pub(crate) fn window(&self) -> Window {
+    /// The same by name; the scenario's own if there is no such arm.
+    pub(crate) fn window_of(&self, scenario: &Scenario, arm: &str) -> Window {
+        let arm = scenario.arm(arm).unwrap_or(&scenario.arms[0]);
+        self.window(arm)
+    }
+
+    /// The steps between which a process of `arm` reads.
+    pub(crate) fn window(&self, arm: &Arm) -> Window {
+        let own = arm.real.as_ref().and_then(|real| real.plan);
+        let own = own.filter(|_| self.baseline == Baseline::Clean);
+        let (warmup, steps, every) = own.map_or((self.warmup, self.steps, self.every), |own| {
+            (own.warmup, own.steps, own.every)
+        });
         Window {
-            from: self.warmup,
-            to: self.warmup + self.steps,
-            every: self.every,
+            from: warmup,
+            to: warmup + steps,
+            every,
         }
     }
 }
@@ -160,7 +173,12 @@ pub(crate) fn run_rounds(
             progress.inc(1);
             let process = written.and_then(|written| {
                 rows.extend(written.iter().cloned());
-                Ok(Process::new(scenario, arm, source.plan.window(), written)?)
+                Ok(Process::new(
+                    scenario,
+                    arm,
+                    source.plan.window(arm),
+                    written,
+                )?)
             });
             match process {
                 Ok(process) => usable.push(process),
@@ -186,14 +204,15 @@ fn one_process(source: &Source<'_>, arm: &Arm) -> Result<Vec<Row>, Error> {
     let Source {
         args, script, plan, ..
     } = source;
+    let window = plan.window(arm);
     let dir = tempfile::tempdir().map_err(Error::file("a temporary folder"))?;
     let mut options = vec![
         ("--backend", source.backend.to_owned()),
         ("--device", args.device.name().to_owned()),
         ("--arm", arm.name.clone()),
-        ("--steps", plan.steps.to_string()),
-        ("--every", plan.every.to_string()),
-        ("--warmup", plan.warmup.to_string()),
+        ("--steps", (window.to - window.from).to_string()),
+        ("--every", window.every.to_string()),
+        ("--warmup", window.from.to_string()),
         ("--seed", args.common.seed.to_string()),
     ];
     if args.baseline == Baseline::Report {

@@ -4,9 +4,9 @@ use comfy_table::{CellAlignment, Table, presets};
 use mockspore::census::Kind;
 use mockspore_growth::protocol::{THREAD_NET, UNATTRIBUTED};
 use mockspore_growth::report::{Compare, Row, Run, VerdictRow};
-use mockspore_growth::{Slope, Verdict};
+use mockspore_growth::{Shape, Slope, Verdict};
 use repros::model::Model;
-use repros::real::Window;
+use repros::real::{Window, device_of};
 use repros::scenario::{Knobs, Scenario, Unit};
 use serde_json::Value;
 
@@ -24,7 +24,9 @@ pub(crate) fn run(scenario: &Scenario, rows: &[Row]) -> String {
     let header = [
         "arm",
         "role",
+        "steps",
         "verdict",
+        "shape",
         "objects/call",
         "bytes/call",
         "array bytes/call",
@@ -32,7 +34,7 @@ pub(crate) fn run(scenario: &Scenario, rows: &[Row]) -> String {
         "model",
         "as expected",
     ];
-    let mut table = table(&header, 3);
+    let mut table = table(&header, 5);
     for arm in arms(rows) {
         let net = arm.verdict(THREAD_NET);
         let per_call = net.and_then(|row| row.per_call);
@@ -42,7 +44,9 @@ pub(crate) fn run(scenario: &Scenario, rows: &[Row]) -> String {
         table.add_row([
             arm.run.arm.clone(),
             arm.run.role.clone(),
-            net.map_or_else(|| "-".to_owned(), |row| verdict(row.verdict)),
+            arm.run.steps.to_string(),
+            or_dash(net.map(|row| verdict(row.verdict))),
+            or_dash(net.and_then(|row| row.shape).map(shape)),
             figure(per_call.map(|p| p.objects)),
             figure(per_call.map(|p| p.bytes)),
             figure(per_call.map(|p| p.array_bytes)),
@@ -54,12 +58,8 @@ pub(crate) fn run(scenario: &Scenario, rows: &[Row]) -> String {
             yes(arm.verdicts.iter().all(|row| row.as_expected)),
         ]);
     }
-    let steps = arms(rows).first().map_or(0, |arm| arm.run.steps);
     let kept = kept(rows);
-    format!(
-        "{}: {} ({steps} steps)\n{table}\n{kept}",
-        scenario.name, scenario.title
-    )
+    format!("{}: {}\n{table}\n{kept}", scenario.name, scenario.title)
 }
 
 /// Who holds what grows, a line for each kind.
@@ -109,7 +109,7 @@ pub(crate) fn complaints(rows: &[Row]) -> String {
 /// glibc's chunks) over the steps that the real side reads.
 pub(crate) fn ab(
     scenario: &Scenario,
-    window: Window,
+    window: impl Fn(&str) -> Window,
     rows: &[Row],
     compared: &[Compare],
 ) -> String {
@@ -158,7 +158,7 @@ pub(crate) fn ab(
             or_dash(real.map(|row| verdict(row.verdict))),
             or_dash(per_call.map(|p| format!("{:.3}", p.objects))),
             or_dash(per_call.map(|p| format!("{:.1}", p.bytes + p.array_bytes))),
-            or_dash(predicted(scenario, arm.run, window).map(|bytes| format!("{bytes:.1}"))),
+            or_dash(predicted(scenario, arm.run, window(name)).map(|bytes| format!("{bytes:.1}"))),
             or_dash(slope.map(|slope| format!("{:.1}", slope.value))),
             or_dash(slope.map(interval)),
             or_dash((!reported.is_empty()).then(|| reported.join(", "))),
@@ -178,7 +178,11 @@ pub(crate) fn ab(
 /// What the real metric is predicted to show per call between two steps.
 fn predicted(scenario: &Scenario, run: &Run, window: Window) -> Option<f64> {
     let knobs = Knobs::from_row(&run.knobs);
-    let model = Model::new(scenario, scenario.arm(&run.arm).ok()?, &knobs);
+    let arm = scenario
+        .arm(&run.arm)
+        .ok()
+        .filter(|_| scenario.real.predicts)?;
+    let model = Model::new(scenario, arm, &knobs, device_of(&run.device));
     let at = |step| match scenario.real.unit {
         Unit::MallocBytes => model.glibc_bytes(step),
         Unit::Objects => model.objects(&scenario.primary, step),
@@ -200,6 +204,12 @@ pub(crate) fn verdict(verdict: Verdict) -> String {
         Verdict::Invalid => "INVALID",
     };
     name.to_owned()
+}
+
+/// A shape as results spell it.
+fn shape(shape: Shape) -> String {
+    let name = serde_json::to_value(shape).unwrap_or_default();
+    name.as_str().unwrap_or_default().to_owned()
 }
 
 /// A slope's interval.

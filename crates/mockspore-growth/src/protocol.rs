@@ -43,6 +43,14 @@ impl Grid {
     }
 }
 
+/// The metric of a counter: what has no family of its own counts objects.
+fn metric(counter: &str) -> String {
+    if counter.contains('.') {
+        return counter.to_owned();
+    }
+    format!("objects.{counter}")
+}
+
 /// Reads exact counters and exact bytes, relative to a base reading.
 #[derive(Debug)]
 pub struct Recorder {
@@ -115,11 +123,7 @@ impl Recorder {
             )));
         }
         let steps: Vec<u64> = (0..taken).map(|index| self.grid.step(index)).collect();
-        let mut names: Vec<String> = self
-            .kinds
-            .iter()
-            .map(|kind| format!("objects.{kind}"))
-            .collect();
+        let mut names: Vec<String> = self.kinds.iter().map(|name| metric(name)).collect();
         if self.heap.is_some() {
             names.extend([THREAD_NET.to_owned(), UNATTRIBUTED.to_owned()]);
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::scenario::{Arm, SCHEMA_VERSION, Scenario};
+use crate::scenario::{Arm, MockExpectation, NOT_OFFERED, SCHEMA_VERSION, Scenario};
 
 /// What to look for in the file's text, and why it is wrong.
 type Complaint = (String, String);
@@ -69,12 +69,9 @@ impl Scenario {
             self.knob_value(knob, default)
                 .map_err(|error| (knob.clone(), error.to_string()))?;
         }
-        let counted = self
-            .array
-            .iter()
-            .map(|array| &array.of)
-            .chain([&self.primary]);
-        for kind in counted {
+        let counted = self.arrays.iter().filter_map(|array| array.of.as_ref());
+        let capped = self.cap.iter().flat_map(|cap| &cap.kinds);
+        for kind in counted.chain(capped).chain([&self.primary]) {
             let why = format!("block_bytes lacks '{kind}'");
             require(self.block_bytes.contains_key(kind), kind, why)?;
         }
@@ -84,9 +81,16 @@ impl Scenario {
             .iter()
             .flat_map(|report| &report.arms);
         let reported = self.reported.iter().map(|figure| &figure.arm);
-        let arms = [&self.real.control]
-            .into_iter()
-            .chain(self.releases.values());
+        let limits = self.cap.iter().flat_map(|cap| [&cap.threshold, &cap.drops]);
+        for knob in limits.chain(&self.ranks) {
+            let integer = self
+                .knobs
+                .get(knob)
+                .is_some_and(|knob| knob.get("max").is_some());
+            require(integer, knob, format!("'{knob}' must be an integer knob"))?;
+        }
+        let offered = self.releases.values().filter(|arm| *arm != NOT_OFFERED);
+        let arms = [&self.real.control].into_iter().chain(offered);
         for wanted in arms.chain(report).chain(reported) {
             self.arm(wanted)
                 .map_err(|error| (wanted.clone(), error.to_string()))?;
@@ -113,11 +117,34 @@ impl Scenario {
         self.knobs(arm, &[])
             .map_err(|error| of_arm(error.to_string()))?;
         self.policies(arm).map_err(of_arm)?;
-        let mock = &arm.mock;
-        for kind in mock.keeps_per_call.keys().chain(mock.keeps_per_step.keys()) {
+        let expectations = [&arm.mock].into_iter().chain(arm.on.values());
+        expectations
+            .into_iter()
+            .try_for_each(|mock| self.check_expectation(arm, mock))
+    }
+
+    fn check_expectation(&self, arm: &Arm, mock: &MockExpectation) -> Result<(), Complaint> {
+        let per_step = mock.keeps_per_step.keys().chain(mock.keeps_once.keys());
+        for kind in mock.keeps_per_call.keys().chain(per_step) {
             let why = format!("arm '{}' keeps '{kind}', which block_bytes lacks", arm.name);
             require(self.block_bytes.contains_key(kind), kind, why)?;
         }
-        Ok(())
+        for array in mock.peaks.keys() {
+            let known = self.arrays.iter().any(|known| known.kind == *array);
+            let why = format!(
+                "arm '{}' has a peak of '{array}', which arrays lacks",
+                arm.name
+            );
+            require(known, array, why)?;
+        }
+        for counter in mock.counts_per_call.keys() {
+            let why = format!(
+                "arm '{}' counts '{counter}', which counters lacks",
+                arm.name
+            );
+            require(self.counters.contains(counter), counter, why)?;
+        }
+        let why = format!("arm '{}' is capped, and there is no cap", arm.name);
+        require(!mock.capped || self.cap.is_some(), &arm.name, why)
     }
 }

@@ -15,9 +15,12 @@ mod parts;
 
 pub use knobs::Knobs;
 pub use parts::{
-    Arm, Array, BlockSize, Growth, MockExpectation, Plan, RealExpectation, RealPlan,
-    ReleaseExpectation, ReportBaseline, Reported, Role, Unit,
+    Arm, Array, BlockSize, Cap, Growth, MockExpectation, Peak, Plan, RealArmPlan, RealExpectation,
+    RealPlan, ReleaseExpectation, ReportBaseline, Reported, Role, Unit,
 };
+
+/// Stands for an arm where a release lacks what the scenario needs.
+pub const NOT_OFFERED: &str = "not_offered";
 
 /// Version of the file's schema.
 const SCHEMA_VERSION: u32 = 1;
@@ -46,15 +49,27 @@ pub struct Scenario {
     /// Objects that every arm holds from the base reading on.
     #[serde(default)]
     pub held: BTreeMap<String, u64>,
-    /// The array that grows with a kind.
-    pub array: Option<Array>,
+    /// The knob that says how many ranks take part, each with a runtime of its
+    /// own; one without it.
+    pub ranks: Option<String>,
+    /// The arrays that grow.
+    #[serde(default)]
+    pub arrays: Vec<Array>,
+    /// The bound that the runtime itself keeps.
+    pub cap: Option<Cap>,
+    /// Metrics that count what is no block: hazards of the device.
+    #[serde(default)]
+    pub counters: Vec<String>,
+    /// Kinds whose blocks are not malloc's on the real framework.
+    #[serde(default)]
+    pub outside_malloc: Vec<String>,
     /// Steps and readings on the mock.
     pub plan: Plan,
     /// How the script is run on a real framework.
     pub real: RealPlan,
     /// The arms, in the order they are run.
     pub arms: Vec<Arm>,
-    /// Release to the arm whose expectation it must meet.
+    /// Release to the arm whose expectation it must meet, or [`NOT_OFFERED`].
     pub releases: BTreeMap<String, String>,
 }
 

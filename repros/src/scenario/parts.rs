@@ -44,8 +44,8 @@ pub enum BlockSize {
 pub struct Array {
     /// The kind of the array's block.
     pub kind: String,
-    /// The kind whose count it grows with.
-    pub of: String,
+    /// The kind whose count it grows with; none if only a step's peak counts.
+    pub of: Option<String>,
     /// Bytes of a slot.
     pub slot_bytes: u64,
     /// How it grows.
@@ -58,6 +58,21 @@ pub struct Array {
 pub enum Growth {
     /// By libstdc++'s primes, never back.
     LibstdcxxUnorderedMap,
+    /// By doubling from 1, never back.
+    Doubling,
+}
+
+/// A bound that the runtime itself keeps: above `threshold` entries it drops
+/// `drops` of them.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cap {
+    /// The kinds of an entry's blocks, the entry itself first.
+    pub kinds: Vec<String>,
+    /// The knob with the number of entries above which it drops.
+    pub threshold: String,
+    /// The knob with the number of entries that it drops.
+    pub drops: String,
 }
 
 /// Steps and readings.
@@ -94,6 +109,10 @@ pub struct RealPlan {
     pub tolerance_per_call: f64,
     /// An interval wider than this shows nothing.
     pub max_interval_per_call: f64,
+    /// Whether the mock's blocks predict the metric's bytes; not where the mock
+    /// has other block sizes than the framework.
+    #[serde(default = "yes")]
+    pub predicts: bool,
     /// The reports' own shape of the loop, with its confounder.
     pub report_baseline: Option<ReportBaseline>,
 }
@@ -124,6 +143,8 @@ pub struct ReportBaseline {
     pub every: u64,
     /// Processes per arm.
     pub rounds: u64,
+    /// The scenario and arm that explain the loop's own growth.
+    pub explained_by: Option<[String; 2]>,
 }
 
 /// What an arm is for.
@@ -176,14 +197,30 @@ pub struct Arm {
     /// Knobs that differ from their defaults.
     #[serde(default)]
     pub knobs: Map<String, Value>,
+    /// Steps and readings, if they are the arm's own.
+    pub plan: Option<Plan>,
     /// What the mock must show.
     pub mock: MockExpectation,
+    /// What it must show on another device than the arm's own.
+    #[serde(default)]
+    pub on: BTreeMap<Device, MockExpectation>,
     /// What a real framework must show; absent where it has no such arm.
     pub real: Option<RealExpectation>,
 }
 
 fn cpu() -> Device {
     Device::Cpu
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Arm {
+    /// What the mock must show on `device`.
+    pub fn expectation(&self, device: Device) -> &MockExpectation {
+        self.on.get(&device).unwrap_or(&self.mock)
+    }
 }
 
 /// What the mock must show, exactly.
@@ -202,9 +239,30 @@ pub struct MockExpectation {
     /// Objects that one step keeps.
     #[serde(default)]
     pub keeps_per_step: BTreeMap<String, u64>,
-    /// Objects of the array's kind that a call holds within a step only.
+    /// Objects that the first step keeps, and no other.
     #[serde(default)]
-    pub peak_per_call: u64,
+    pub keeps_once: BTreeMap<String, u64>,
+    /// Whether what it keeps is bounded by the scenario's cap.
+    #[serde(default)]
+    pub capped: bool,
+    /// Slots that an array, by its kind, has to have within a step only.
+    #[serde(default)]
+    pub peaks: BTreeMap<String, Peak>,
+    /// How often one call makes something happen that is no block.
+    #[serde(default)]
+    pub counts_per_call: BTreeMap<String, u64>,
+}
+
+/// Slots in use within a step.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Peak {
+    /// For each call.
+    #[serde(default)]
+    pub per_call: u64,
+    /// Besides.
+    #[serde(default)]
+    pub per_step: u64,
 }
 
 /// What a real framework must show, compared with the control.
@@ -221,6 +279,20 @@ pub struct RealExpectation {
     /// Releases that differ.
     #[serde(default)]
     pub releases: BTreeMap<String, ReleaseExpectation>,
+    /// Steps of a process, if they are the arm's own.
+    pub plan: Option<RealArmPlan>,
+}
+
+/// Steps of a process of one arm.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RealArmPlan {
+    /// Steps before the first reading.
+    pub warmup: u64,
+    /// Steps after the first reading.
+    pub steps: u64,
+    /// Steps between readings.
+    pub every: u64,
 }
 
 /// What one release shows.

@@ -37,7 +37,7 @@ pub(crate) fn ab(args: &Ab) -> Result<Outcome, Error> {
             processes::run_rounds(&script, &scenario, arms, &mut rows)
         };
         let processes = run(MINDSPORE, &arms)?;
-        let mut compared = compare(args, &scenario, &arms, &processes);
+        let mut compared = compare(args, &scenario, &plan, &arms, &processes);
         if args.baseline == Baseline::Clean
             && processes::has_extension(&args.python, args.time_limit())
         {
@@ -52,7 +52,12 @@ pub(crate) fn ab(args: &Ab) -> Result<Outcome, Error> {
         match common.format {
             Format::Json => print(&output::lines(&rows)?)?,
             Format::Table => {
-                print(&table::ab(&scenario, plan.window(), &rows, &compared))?;
+                print(&table::ab(
+                    &scenario,
+                    |arm| plan.window_of(&scenario, arm),
+                    &rows,
+                    &compared,
+                ))?;
                 if args.baseline == Baseline::Report {
                     print(&report_baseline::text(&scenario, &arms, &processes))?;
                 }
@@ -81,7 +86,13 @@ fn mock_rows(
     Ok(rows)
 }
 
-fn compare(args: &Ab, scenario: &Scenario, arms: &Rounds<'_>, processes: &ByArm) -> Vec<Compare> {
+fn compare(
+    args: &Ab,
+    scenario: &Scenario,
+    plan: &Plan,
+    arms: &Rounds<'_>,
+    processes: &ByArm,
+) -> Vec<Compare> {
     let control = &scenario.real.control;
     let judged = arms.iter().filter_map(|(arm, _)| {
         let expectation = arm.real.as_ref()?;
@@ -97,7 +108,7 @@ fn compare(args: &Ab, scenario: &Scenario, arms: &Rounds<'_>, processes: &ByArm)
                 Some(Ok(controls)) => Some(&**controls),
                 _ => return Err(format!("the control '{control}' has no usable process")),
             };
-            let row = real::compare(scenario, arm, expectation, own, controls);
+            let row = real::compare(scenario, arm, expectation, own, controls, plan.window(arm));
             row.map_err(|error| error.to_string())
         });
         let invalid =
@@ -118,7 +129,7 @@ fn compare_mock(
     let judged = arms.iter().filter_map(|(arm, _)| {
         let own = processes.get(&arm.name)?;
         let row = own.as_ref().map_err(Clone::clone).and_then(|own| {
-            let row = real::compare_mock(scenario, arm, plan.window(), own);
+            let row = real::compare_mock(scenario, arm, plan.window(arm), own);
             row.map_err(|error| error.to_string())
         });
         let invalid =

@@ -6,7 +6,7 @@ use mockspore_growth::probe::{malloc, process};
 use mockspore_growth::report::Row;
 use repros::registry::Entry;
 use repros::runner::{self, Observed, Request};
-use repros::scenario::{Arm, Scenario};
+use repros::scenario::{Arm, NOT_OFFERED, Scenario};
 
 use crate::args::{Format, Run};
 use crate::commands::scenarios;
@@ -50,7 +50,10 @@ fn plan(args: &Run, scenario: &Scenario) -> Result<Vec<(Arm, Request)>, Error> {
     let common = &args.common;
     let mut requests = Vec::new();
     if let Some(version) = &args.as_version {
-        requests.push(as_version(scenario, version, &common.set)?);
+        match as_version(scenario, version, &common.set)? {
+            Some(request) => requests.push(request),
+            None => eprintln!("{}: not offered by {version}", scenario.name),
+        }
     } else {
         for arm in chosen(scenario, &common.arms)? {
             let request = Request::arm(scenario, &arm, &common.set)?;
@@ -73,12 +76,13 @@ pub(super) fn chosen(scenario: &Scenario, names: &[String]) -> Result<Vec<Arm>, 
     Ok(found.collect::<Result<_, _>>()?)
 }
 
-/// One arm with every policy of a preset and the scenario's default knobs.
+/// One arm with every policy of a preset and the scenario's default knobs;
+/// none where the release lacks what the scenario needs.
 fn as_version(
     scenario: &Scenario,
     version: &str,
     set: &[(String, String)],
-) -> Result<(Arm, Request), Error> {
+) -> Result<Option<(Arm, Request)>, Error> {
     let policies = Policies::preset(version).ok_or_else(|| {
         let names: Vec<&str> = Policies::preset_names().collect();
         let hint = match repros::near(version, names.iter().copied()) {
@@ -93,13 +97,16 @@ fn as_version(
             scenario.name
         ))
     })?;
+    if like == NOT_OFFERED {
+        return Ok(None);
+    }
     let mut arm = scenario.arm(like)?.clone();
     arm.knobs.clear();
     let mut request = Request::arm(scenario, &arm, set)?;
     request.name = format!("mindspore-{version}");
     version.clone_into(&mut request.version);
     request.policies = policies;
-    Ok((arm, request))
+    Ok(Some((arm, request)))
 }
 
 /// Runs one arm on the mock.

@@ -42,6 +42,15 @@ pub fn exact(series: &Series, cap_uncovered: Option<&str>) -> Judgement {
     } else {
         judgement = judgement.with("needed", MIN_READINGS);
     }
+    let falls = falls(series);
+    if let [.., before, last] = falls[..] {
+        let half = &values[n / 2..];
+        let floor = floor(half, 0..half.len());
+        judgement = judgement
+            .with("falls", falls.len())
+            .with("period", last - before)
+            .with("floor", floor);
+    }
     if let Some(why) = cap_uncovered {
         judgement = judgement.with("cap", why);
     }
@@ -51,6 +60,16 @@ pub fn exact(series: &Series, cap_uncovered: Option<&str>) -> Judgement {
         judgement.bound = Some(ceiling(values));
     }
     judgement
+}
+
+/// The steps after which the reading is below the one before.
+fn falls(series: &Series) -> Vec<u64> {
+    let pairs = series
+        .values()
+        .windows(2)
+        .zip(series.steps().iter().skip(1));
+    let falling = pairs.filter(|(pair, _)| pair[1] < pair[0]);
+    falling.map(|(_, &step)| step).collect()
 }
 
 fn floor(values: &[f64], range: Range<usize>) -> f64 {
