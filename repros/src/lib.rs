@@ -20,8 +20,22 @@ pub mod registry;
 pub mod runner;
 pub mod scenario;
 
+#[path = "../collective_event/mock.rs"]
+mod collective_event;
 #[path = "../hook_handle/mock.rs"]
 mod hook_handle;
+#[path = "../kernel_argument/mock.rs"]
+mod kernel_argument;
+#[path = "../needs_input_grad/mock.rs"]
+mod needs_input_grad;
+#[path = "../node_abs_cache/mock.rs"]
+mod node_abs_cache;
+#[path = "../op_exception_output/mock.rs"]
+mod op_exception_output;
+#[path = "../ready_top_cell/mock.rs"]
+mod ready_top_cell;
+#[path = "../recompute_residue/mock.rs"]
+mod recompute_residue;
 
 pub use census::CensusCounters;
 pub use error::{Error, near};

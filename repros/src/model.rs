@@ -51,12 +51,15 @@ impl<'a> Model<'a> {
 
     /// How often something that is no block has happened after `step` steps.
     pub fn count(&self, counter: &str, step: u64) -> u64 {
-        of(&self.mock.counts_per_call, counter) * self.calls() * step
+        let by_call = of(&self.mock.counts_per_call, counter) * self.calls();
+        let not = of(&self.mock.first_of_step_does_not, counter) * self.ranks();
+        (by_call - not) * step
     }
 
     /// Whether a kind or counter grows without a cap.
     pub fn grows(&self, name: &str) -> bool {
-        !self.is_capped(name) && (self.per_step(name) > 0 || self.count(name, 1) > 0)
+        let keeps = self.per_step(name) > 0 && !self.mock.replaces;
+        !self.is_capped(name) && (keeps || self.count(name, 1) > 0)
     }
 
     /// Whether the scenario's cap bounds `kind` in this arm.
@@ -79,6 +82,34 @@ impl<'a> Model<'a> {
                 (needed + 1 - made).div_ceil(per_step)
             )
         })
+    }
+
+    /// The most objects of `kind` that keep within the cap; `None` if the arm
+    /// makes none that it bounds.
+    pub fn cap_objects(&self, kind: &str) -> Option<u64> {
+        let cap = self.of_cap(kind).filter(|_| self.per_step(kind) > 0)?;
+        Some(self.ranks() * self.knob(&cap.threshold))
+    }
+
+    /// The most bytes that keep within the cap; `None` if the arm makes no
+    /// entries.
+    pub fn cap_bytes(&self) -> Option<u64> {
+        let kinds = &self.scenario.cap.as_ref()?.kinds;
+        let blocks = kinds.iter().map(|kind| {
+            let size = self.scenario.block_bytes.get(kind)?;
+            Some(nallocx(self.request(size) as usize) * self.cap_objects(kind)?)
+        });
+        let blocks: u64 = blocks.sum::<Option<u64>>()?;
+        // Arrays at the size that one call's entries above the threshold need.
+        let arrays = self.scenario.arrays.iter();
+        let arrays = arrays.filter(|array| array.of.as_ref().is_some_and(|of| kinds.contains(of)));
+        let arrays = arrays.map(|array| {
+            let of = array.of.as_deref().unwrap_or_default();
+            let most = self.cap_objects(of).unwrap_or_default() / self.ranks();
+            let slots = slots(array, most + self::of(&self.mock.keeps_per_call, of));
+            self.ranks() * nallocx((slots * array.slot_bytes) as usize)
+        });
+        Some(blocks + arrays.sum::<u64>())
     }
 
     /// Bytes that the allocator spends on kept blocks of fixed size.
@@ -133,11 +164,7 @@ impl<'a> Model<'a> {
             .map_or(0, |kind| self.most_kept(kind, step));
         let calls = self.knob(&self.scenario.calls_per_step);
         let most = kept + peak.per_call * calls + peak.per_step;
-        let slots = match array.growth {
-            Growth::LibstdcxxUnorderedMap => bucket_count(most),
-            Growth::Doubling => capacity(most),
-        };
-        slots * array.slot_bytes
+        slots(array, most) * array.slot_bytes
     }
 
     /// Requested bytes of a block.
@@ -150,18 +177,17 @@ impl<'a> Model<'a> {
 
     /// Objects that `step` steps have kept, in all ranks.
     fn kept(&self, kind: &str, step: u64) -> u64 {
-        let size = self.scenario.block_bytes.get(kind);
-        if step == 0 || size.is_none_or(|size| self.request(size) == 0) {
+        if step == 0 {
             return 0;
         }
-        let once = of(&self.mock.keeps_once, kind) * self.ranks();
-        let made = once + self.per_step(kind) * step;
-        match self.of_cap(kind) {
-            Some(cap) if self.mock.capped => {
-                self.ranks() * self.after_drops(cap, made / self.ranks())
-            }
-            _ => made,
+        let once = of(&self.mock.keeps_once, kind);
+        if let Some(cap) = self.of_cap(kind).filter(|_| self.mock.capped) {
+            let calls = self.knob(&self.scenario.calls_per_step) * step;
+            let per_call = of(&self.mock.keeps_per_call, kind);
+            return self.ranks() * self.after_drops(cap, once, per_call, calls);
         }
+        let steps = if self.mock.replaces { 1 } else { step };
+        once * self.ranks() + self.per_step(kind) * steps
     }
 
     /// Objects of one rank at the most so far.
@@ -176,16 +202,34 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// What is left of `made` entries: each time there are more than the
-    /// threshold, some go.
-    fn after_drops(&self, cap: &Cap, made: u64) -> u64 {
-        let drops = self.knob(&cap.drops).max(1);
-        let over = made.saturating_sub(self.knob(&cap.threshold));
-        made - over.div_ceil(drops) * drops
+    /// Entries of one rank after `calls` calls: each time there are more than
+    /// the threshold, some go, and `once` more come back with the next call.
+    fn after_drops(&self, cap: &Cap, once: u64, per_call: u64, calls: u64) -> u64 {
+        let (threshold, drops) = (self.knob(&cap.threshold), self.knob(&cap.drops));
+        let (mut size, mut left) = (0_u64, calls);
+        while left > 0 {
+            let room = threshold.saturating_sub(size + once);
+            let until_over = room / per_call.max(1) + 1;
+            let made = once + per_call * until_over.min(left);
+            size += made;
+            if until_over <= left && size > threshold {
+                size = size.saturating_sub(drops);
+            }
+            left -= until_over.min(left);
+        }
+        size
     }
 
     /// Objects that one step makes and does not free itself, in all ranks.
     fn per_step(&self, kind: &str) -> u64 {
+        if self
+            .scenario
+            .block_bytes
+            .get(kind)
+            .is_none_or(|size| self.request(size) == 0)
+        {
+            return 0;
+        }
         self.calls() * of(&self.mock.keeps_per_call, kind)
             + self.ranks() * of(&self.mock.keeps_per_step, kind)
     }
@@ -202,6 +246,14 @@ impl<'a> Model<'a> {
 
 fn of(kept: &BTreeMap<String, u64>, name: &str) -> u64 {
     kept.get(name).copied().unwrap_or_default()
+}
+
+/// Slots of an array that has held `most` objects.
+fn slots(array: &Array, most: u64) -> u64 {
+    match array.growth {
+        Growth::LibstdcxxUnorderedMap => bucket_count(most),
+        Growth::Doubling => capacity(most),
+    }
 }
 
 /// The chunk that glibc's malloc spends on a request: a word of header, rounded

@@ -4,9 +4,12 @@ use std::fs;
 use std::path::Path;
 
 use crate::error::Error;
-use crate::hook_handle;
 use crate::mock::{Mock, Setting};
 use crate::scenario::Scenario;
+use crate::{
+    collective_event, hook_handle, kernel_argument, needs_input_grad, node_abs_cache,
+    op_exception_output, ready_top_cell, recompute_residue,
+};
 
 type Build = fn(&Setting<'_>) -> Result<Box<dyn Mock>, mockspore::Error>;
 
@@ -20,11 +23,48 @@ pub struct Entry {
 }
 
 /// All scenarios, in the order they are listed and run.
-pub const REGISTRY: [Entry; 1] = [Entry {
-    name: "hook_handle",
-    json: include_str!("../hook_handle/scenario.json"),
-    build: hook_handle::build,
-}];
+pub const REGISTRY: [Entry; 8] = [
+    Entry {
+        name: "hook_handle",
+        json: include_str!("../hook_handle/scenario.json"),
+        build: hook_handle::build,
+    },
+    Entry {
+        name: "needs_input_grad",
+        json: include_str!("../needs_input_grad/scenario.json"),
+        build: needs_input_grad::build,
+    },
+    Entry {
+        name: "collective_event",
+        json: include_str!("../collective_event/scenario.json"),
+        build: collective_event::build,
+    },
+    Entry {
+        name: "node_abs_cache",
+        json: include_str!("../node_abs_cache/scenario.json"),
+        build: node_abs_cache::build,
+    },
+    Entry {
+        name: "recompute_residue",
+        json: include_str!("../recompute_residue/scenario.json"),
+        build: recompute_residue::build,
+    },
+    Entry {
+        name: "op_exception_output",
+        json: include_str!("../op_exception_output/scenario.json"),
+        build: op_exception_output::build,
+    },
+    Entry {
+        name: "kernel_argument",
+        json: include_str!("../kernel_argument/scenario.json"),
+        build: kernel_argument::build,
+    },
+    Entry {
+        name: "ready_top_cell",
+        json: include_str!("../ready_top_cell/scenario.json"),
+        build: ready_top_cell::build,
+    },
+];
 
 impl Entry {
     /// The entry of `name`.

@@ -1,10 +1,11 @@
 //! Runs one arm on the mock and judges every series it reads.
 
 use mockspore::{Device, Policies, Runtime, Version};
+use mockspore_growth::judge::{self, Cap};
 use mockspore_growth::probe::jemalloc::{Heap, nallocx};
 use mockspore_growth::protocol::{Grid, Recorder, THREAD_NET, UNATTRIBUTED};
 use mockspore_growth::report::{PerCall, Row, Run, Sample, VerdictRow};
-use mockspore_growth::{Counters, Series, Shape, Verdict, judge};
+use mockspore_growth::{Counters, Series, Shape, Verdict};
 use serde_json::{Map, Value};
 
 use crate::census::CensusCounters;
@@ -185,9 +186,15 @@ impl Judged<'_> {
     fn verdict(&self, series: &Series, per_call: Option<PerCall>) -> VerdictRow {
         let metric = series.metric();
         let steps = series.steps().last().copied().unwrap_or_default();
-        let capped = metric == THREAD_NET || self.model.is_capped(kind_of(metric));
-        let uncovered = capped.then(|| self.model.cap_uncovered(steps)).flatten();
-        let judgement = judge::exact(series, uncovered.as_deref());
+        let bound = match metric {
+            THREAD_NET => self.model.cap_bytes(),
+            _ => self.model.cap_objects(kind_of(metric)),
+        };
+        let cap = bound.map(|bound| Cap {
+            bound: bound as f64,
+            uncovered: self.model.cap_uncovered(steps),
+        });
+        let judgement = judge::exact(series, cap.as_ref());
         let (expected, shape) = self.expected(metric);
         let mut readings = series.steps().iter().zip(series.values());
         let model_matches =
@@ -254,11 +261,12 @@ impl Judged<'_> {
             found.values().last().copied()
         };
         let primary = format!("objects.{}", self.scenario.primary);
+        let held = self.model.objects(&self.scenario.primary, 0) as f64;
         let step = series.first()?.steps().last()?;
         let calls = (step * self.model.calls()) as f64;
         let array = self.array_bytes? as f64;
         Some(PerCall {
-            objects: last(&primary)? / calls,
+            objects: (last(&primary)? - held) / calls,
             bytes: (last(THREAD_NET)? - array) / calls,
             array_bytes: array / calls,
         })

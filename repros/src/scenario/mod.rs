@@ -15,8 +15,8 @@ mod parts;
 
 pub use knobs::Knobs;
 pub use parts::{
-    Arm, Array, BlockSize, Cap, Growth, MockExpectation, Peak, Plan, RealArmPlan, RealExpectation,
-    RealPlan, ReleaseExpectation, ReportBaseline, Reported, Role, Unit,
+    Arm, Array, BlockSize, Cap, Falls, Growth, MockExpectation, Peak, Plan, RealArmPlan,
+    RealExpectation, RealPlan, ReleaseExpectation, ReportBaseline, Reported, Role, Unit,
 };
 
 /// Stands for an arm where a release lacks what the scenario needs.

@@ -159,6 +159,8 @@ pub enum Role {
     WrongFix,
     PositiveControl,
     ShortWindow,
+    /// Looks like a defect and is none.
+    Bounded,
     Counterfactual,
 }
 
@@ -173,6 +175,7 @@ impl Role {
             Self::WrongFix => "wrong_fix",
             Self::PositiveControl => "positive_control",
             Self::ShortWindow => "short_window",
+            Self::Bounded => "bounded",
             Self::Counterfactual => "counterfactual",
         }
     }
@@ -242,6 +245,9 @@ pub struct MockExpectation {
     /// Objects that the first step keeps, and no other.
     #[serde(default)]
     pub keeps_once: BTreeMap<String, u64>,
+    /// Whether what a step keeps takes the place of what the last one kept.
+    #[serde(default)]
+    pub replaces: bool,
     /// Whether what it keeps is bounded by the scenario's cap.
     #[serde(default)]
     pub capped: bool,
@@ -251,6 +257,9 @@ pub struct MockExpectation {
     /// How often one call makes something happen that is no block.
     #[serde(default)]
     pub counts_per_call: BTreeMap<String, u64>,
+    /// How many calls at the start of a step do not, as the device is idle.
+    #[serde(default)]
+    pub first_of_step_does_not: BTreeMap<String, u64>,
 }
 
 /// Slots in use within a step.
@@ -281,6 +290,18 @@ pub struct RealExpectation {
     pub releases: BTreeMap<String, ReleaseExpectation>,
     /// Steps of a process, if they are the arm's own.
     pub plan: Option<RealArmPlan>,
+    /// The falls of a saw-tooth, which each process must show.
+    pub falls: Option<Falls>,
+}
+
+/// The falls of a saw-tooth.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Falls {
+    /// Calls from one fall to the next.
+    pub period: u64,
+    /// Range of a fall, in the metric's unit.
+    pub bytes: [f64; 2],
 }
 
 /// Steps of a process of one arm.

@@ -5,6 +5,15 @@ use std::ops::Range;
 use crate::judge::{Judgement, Shape, Slope, Verdict};
 use crate::series::Series;
 
+/// A bound that the runtime itself is declared to keep.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cap {
+    /// The highest reading that keeps within it.
+    pub bound: f64,
+    /// Why the run does not cover it, if it does not.
+    pub uncovered: Option<String>,
+}
+
 /// Readings below which the last half shows nothing: two a quarter.
 const MIN_READINGS: usize = 8;
 /// Late slope over early slope below which growth counts as slowing.
@@ -17,9 +26,12 @@ const SLOWING: f64 = 0.5;
 /// quarter's floor is not above the third's and no reading of it is above all
 /// earlier ones. INCONCLUSIVE if only the last quarter rose, or if the run is
 /// too short.
-/// A declared cap that the run does not cover (`cap_uncovered`) is
-/// INCONCLUSIVE whatever the readings do.
-pub fn exact(series: &Series, cap_uncovered: Option<&str>) -> Judgement {
+///
+/// Where a cap is declared, the floors of a saw-tooth depend on where the
+/// readings meet it, so the cap decides instead: INCONCLUSIVE if the run does
+/// not cover it, GROWTH if a reading is above its bound, PLATEAU if the series
+/// has fallen back at least twice and stays within.
+pub fn exact(series: &Series, cap: Option<&Cap>) -> Judgement {
     let values = series.values();
     let n = values.len();
     let enough = n >= MIN_READINGS;
@@ -29,8 +41,13 @@ pub fn exact(series: &Series, cap_uncovered: Option<&str>) -> Judgement {
     let record = ceiling(&values[late..])
         .total_cmp(&ceiling(&values[..late]))
         .is_gt();
+    let falls = falls(series);
+    let uncovered = cap.and_then(|cap| cap.uncovered.as_deref());
+    let passed = |cap: &Cap| ceiling(values).total_cmp(&cap.bound).is_gt();
     let verdict = match (q3.total_cmp(&q2).is_gt(), q4.total_cmp(&q3).is_gt()) {
-        _ if cap_uncovered.is_some() || !enough => Verdict::Inconclusive,
+        _ if uncovered.is_some() || !enough => Verdict::Inconclusive,
+        _ if cap.is_some_and(passed) => Verdict::Growth,
+        _ if cap.is_some() && falls.len() > 1 => Verdict::Plateau,
         (true, true) => Verdict::Growth,
         (false, true) => Verdict::Inconclusive,
         (_, false) if record => Verdict::Inconclusive,
@@ -42,7 +59,6 @@ pub fn exact(series: &Series, cap_uncovered: Option<&str>) -> Judgement {
     } else {
         judgement = judgement.with("needed", MIN_READINGS);
     }
-    let falls = falls(series);
     if let [.., before, last] = falls[..] {
         let half = &values[n / 2..];
         let floor = floor(half, 0..half.len());
@@ -51,7 +67,10 @@ pub fn exact(series: &Series, cap_uncovered: Option<&str>) -> Judgement {
             .with("period", last - before)
             .with("floor", floor);
     }
-    if let Some(why) = cap_uncovered {
+    if let Some(cap) = cap {
+        judgement = judgement.with("cap_bound", cap.bound);
+    }
+    if let Some(why) = uncovered {
         judgement = judgement.with("cap", why);
     }
     judgement.shape = enough.then(|| shape(values));

@@ -6,7 +6,7 @@ mod noisy;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub use exact::exact;
+pub use exact::{Cap, exact};
 pub use noisy::noisy;
 
 /// What a series is judged to do.

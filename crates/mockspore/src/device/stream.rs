@@ -20,6 +20,8 @@ impl StreamId {
     pub const DEFAULT: Self = Self(0);
     /// The stream that collectives run on.
     pub const COMM: Self = Self(1);
+    /// The stream of copies.
+    pub const COPY: Self = Self(2);
 
     /// Stream `number`, 0 to 7.
     ///
