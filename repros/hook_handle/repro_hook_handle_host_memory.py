@@ -6,29 +6,13 @@ The same step on the mock runtime in Rust is in ``mock.rs``.
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import sys
 from pathlib import Path
 from typing import Any
 
-
-def _harness() -> Any:
-    """Load the harness from the checkout, or from a copy beside this folder."""
-    here = Path(__file__).resolve().parent
-    places = (here.parent.parent / "python/src/mockspore", here, here.parent)
-    for place in places:
-        file = place / "harness/__init__.py"
-        if file.is_file():
-            spec = importlib.util.spec_from_file_location("harness", file)
-            if spec is None or spec.loader is None:
-                raise ImportError(f"cannot load {file}")
-            module = sys.modules["harness"] = importlib.util.module_from_spec(spec)
-            spec.loader.exec_module(module)
-            return module
-    return importlib.import_module("mockspore.harness")
-
-
-harness = _harness()
+# The harness lies beside this folder, in the checkout and in a copy of both.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+harness: Any = importlib.import_module("harness")
 
 
 class HookHandle:
@@ -38,12 +22,11 @@ class HookHandle:
         self.ms = setting.ms
         self.hooks = setting.integer("hooks_per_step")
         self.hook_on = setting.choice("hook_on")
-        self.release = setting.policies.get("hook_release", "dropped")
+        self.release = setting.policy("hook_release", "dropped")
         self.x = setting.random_tensor(2, 2)
         self.weight = setting.random_tensor(2, 2)
         self.handles: list[Any] = []
-        executor = importlib.import_module(f"{self.ms.__name__}.graph.api")
-        self.executor = executor._pynative_executor
+        self.executor = setting.executor()
         if setting.baseline == "report":
             # The reports' own loop: a gradient of ones and a sum, each of which
             # uploads kernel arguments that the CPU backend never frees.

@@ -20,6 +20,11 @@ pub(crate) fn raise(py: Python<'_>, error: Error) -> PyErr {
         | Error::HookShape { .. }
         | Error::SensShape { .. }
         | Error::SensCount { .. }
+        | Error::SplitSizes { .. }
+        | Error::Matmul { .. }
+        | Error::RankTensors { .. }
+        | Error::NoRank { .. }
+        | Error::Stream { .. }
         | Error::GradPosition { .. } => "MockValueError",
         _ => "MockRuntimeError",
     };

@@ -5,7 +5,9 @@
     reason = "pyo3 hands arguments over by value"
 )]
 
-use mockspore::{Error, Runtime};
+use std::rc::Rc;
+
+use mockspore::{Block, Error, RecomputeStop, Runtime};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -41,6 +43,57 @@ pub(crate) fn grad(
     let (_, grads) = result.map_err(|error| raise(py, error))?;
     let output = returned.unwrap_or_else(|| py.None());
     Ok((output, grads.into_iter().map(Tensor).collect()))
+}
+
+/// `function(*inputs)`, recorded and kept for a grad that may come.
+#[pyfunction]
+pub(crate) fn forward_with_grad(
+    py: Python<'_>,
+    function: &Bound<'_, PyAny>,
+    inputs: Vec<PyRef<'_, Tensor>>,
+) -> PyResult<Py<PyAny>> {
+    let tensors = unwrap(&inputs);
+    let mut returned = None;
+    let forward = |_: &[mockspore::Tensor]| {
+        let arguments = PyTuple::new(py, &inputs).map_err(raised)?;
+        let output = function.call1(arguments).map_err(raised)?;
+        let outputs = outputs(&output).map_err(raised);
+        returned = Some(output.unbind());
+        outputs
+    };
+    let kept = with_runtime(|runtime| runtime.forward_with_grad(forward, &tensors));
+    kept.map_err(|error| raise(py, error))?;
+    Ok(returned.unwrap_or_else(|| py.None()))
+}
+
+/// `block(*inputs)`, run again in the backward instead of keeping its values.
+#[pyfunction]
+pub(crate) fn recompute(
+    py: Python<'_>,
+    block: Py<PyAny>,
+    inputs: Vec<PyRef<'_, Tensor>>,
+    early_stop: bool,
+) -> PyResult<Tensors> {
+    let tensors = unwrap(&inputs);
+    let stop = if early_stop {
+        RecomputeStop::Early
+    } else {
+        RecomputeStop::AtTheEnd
+    };
+    let block = move |inputs: &[mockspore::Tensor]| {
+        Python::attach(|py| {
+            let inputs = inputs.iter().cloned().map(Tensor);
+            let arguments: Vec<Bound<'_, Tensor>> = inputs
+                .map(|input| Bound::new(py, input))
+                .collect::<PyResult<_>>()?;
+            outputs(&block.bind(py).call1(PyTuple::new(py, arguments)?)?)
+        })
+        .map_err(raised)
+    };
+    let block: Rc<dyn Block> = Rc::new(block);
+    let outputs = with_runtime(|runtime| mockspore::recompute(runtime, &block, &tensors, stop));
+    let outputs = outputs.map_err(|error| raise(py, error))?;
+    Ok(outputs.into_iter().map(Tensor).collect())
 }
 
 /// Backward from `tensors`; leaves accumulate into `_grad`.
@@ -86,12 +139,12 @@ pub(crate) fn set_grad_flag(flag: bool) {
     with_runtime(|runtime| runtime.set_grad_flag(flag));
 }
 
-fn unwrap(tensors: &[PyRef<'_, Tensor>]) -> Vec<mockspore::Tensor> {
+pub(crate) fn unwrap(tensors: &[PyRef<'_, Tensor>]) -> Vec<mockspore::Tensor> {
     tensors.iter().map(|tensor| tensor.0.clone()).collect()
 }
 
 /// A tensor, or a tuple or list of tensors, as a function returns them.
-fn outputs(output: &Bound<'_, PyAny>) -> PyResult<Vec<mockspore::Tensor>> {
+pub(crate) fn outputs(output: &Bound<'_, PyAny>) -> PyResult<Vec<mockspore::Tensor>> {
     if let Ok(tensor) = output.cast::<Tensor>() {
         return Ok(vec![tensor.borrow().0.clone()]);
     }

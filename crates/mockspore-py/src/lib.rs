@@ -4,9 +4,11 @@
 //! are `CPython`'s memory; what they hold is this allocator's, so the thread's
 //! net bytes are the mock's alone.
 
+mod comm;
 mod convert;
 mod error;
 mod executor;
+mod function;
 mod operators;
 mod runtime;
 mod tensor;
@@ -28,13 +30,24 @@ static MALLOC_CONF: &[u8; 34] = b"narenas:1,background_thread:false\0";
 #[pymodule]
 mod _mockspore {
     #[pymodule_export]
-    use crate::executor::{
-        clear_res, grad, grad_flag, queue_backward_final_callback, run_backward, set_grad_flag,
+    use crate::comm::{
+        CommHandle, all_gather, all_gather_into_tensor, all_reduce, all_reduce_primitive,
+        broadcast, reduce_scatter_tensor, replicate,
     };
     #[pymodule_export]
-    use crate::operators::{add, matmul, mul, norm, relu, sub, sum};
+    use crate::executor::{
+        clear_res, forward_with_grad, grad, grad_flag, queue_backward_final_callback, recompute,
+        run_backward, set_grad_flag,
+    };
     #[pymodule_export]
-    use crate::runtime::{census, device, reset, set_device, thread_net};
+    use crate::function::{FunctionBase, apply};
+    #[pymodule_export]
+    use crate::operators::{add, matmul, mul, norm, relu, split, sub, sum};
+    #[pymodule_export]
+    use crate::runtime::{
+        census, device, reset, set_abstract_limits, set_acl_residue, set_device, synchronize,
+        tallies, thread_net, world_size,
+    };
     #[pymodule_export]
     use crate::tensor::{Tensor, TensorHookHandle};
 }

@@ -41,18 +41,40 @@ pub(crate) fn matmul(py: Python<'_>, input: &Tensor, other: &Tensor) -> PyResult
 
 /// `max(input, 0)`.
 #[pyfunction]
-pub(crate) fn relu(input: &Tensor) -> Tensor {
-    Tensor(ops::relu(&input.0))
+pub(crate) fn relu(py: Python<'_>, input: &Tensor) -> PyResult<Tensor> {
+    ops::relu(&input.0)
+        .map(Tensor)
+        .map_err(|error| raise(py, error))
 }
 
 /// The sum of all values.
 #[pyfunction]
-pub(crate) fn sum(input: &Tensor) -> Tensor {
-    Tensor(ops::sum(&input.0))
+pub(crate) fn sum(py: Python<'_>, input: &Tensor) -> PyResult<Tensor> {
+    ops::sum(&input.0)
+        .map(Tensor)
+        .map_err(|error| raise(py, error))
 }
 
 /// The Euclidean norm of all values.
 #[pyfunction]
-pub(crate) fn norm(input: &Tensor) -> Tensor {
-    Tensor(ops::norm(&input.0))
+pub(crate) fn norm(py: Python<'_>, input: &Tensor) -> PyResult<Tensor> {
+    ops::norm(&input.0)
+        .map(Tensor)
+        .map_err(|error| raise(py, error))
+}
+
+/// Pieces of `input` along its first dimension.
+#[pyfunction]
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "pyo3 hands arguments over by value"
+)]
+pub(crate) fn split(
+    py: Python<'_>,
+    input: &Tensor,
+    split_size_or_sections: Vec<usize>,
+) -> PyResult<Vec<Tensor>> {
+    let pieces = ops::split(&input.0, &split_size_or_sections);
+    let pieces = pieces.map_err(|error| raise(py, error))?;
+    Ok(pieces.into_iter().map(Tensor).collect())
 }

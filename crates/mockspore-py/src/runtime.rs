@@ -1,27 +1,40 @@
-//! The one Runtime of this thread, and its two books.
+//! The runtimes of this thread, and their two books. Python code plays rank 0;
+//! the other ranks of the world are its replicas.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use mockspore::census::Kind;
-use mockspore::{Device, Policies, Runtime, Version};
+use mockspore::census::{Kind, Tally};
+use mockspore::{AbstractLimits, Device, Policies, Runtime, Version, World};
 use mockspore_growth::probe::jemalloc::Heap;
 use pyo3::prelude::*;
+use serde_json::{Map, Value};
 
 use crate::error::exception;
 
 thread_local! {
-    static RUNTIME: RefCell<Runtime> = RefCell::new(Runtime::new(
+    static WORLD: RefCell<World> = RefCell::new(world(
         Policies::mindspore(Version::V2_10_0),
         Device::Cpu,
+        1,
     ));
 }
 
-/// Uses this thread's Runtime.
+fn world(policies: Policies, device: Device, ranks: usize) -> World {
+    let ranks: Vec<Runtime> = (0..ranks).map(|_| Runtime::new(policies, device)).collect();
+    World::new(&ranks)
+}
+
+/// This thread's world.
+pub(crate) fn current_world() -> World {
+    WORLD.with_borrow(World::clone)
+}
+
+/// Uses the Runtime of rank 0.
 pub(crate) fn with_runtime<R>(use_it: impl FnOnce(&Runtime) -> R) -> R {
-    // Cloned first: what is called may replace the Runtime.
-    let runtime = RUNTIME.with_borrow(Runtime::clone);
-    use_it(&runtime)
+    // A clone: what is called may replace the Runtime.
+    let world = current_world();
+    use_it(&world.ranks()[0])
 }
 
 fn value_error(py: Python<'_>, message: String) -> PyErr {
@@ -39,15 +52,20 @@ fn device_of(py: Python<'_>, name: &str) -> PyResult<Device> {
     }
 }
 
-/// Replaces the Runtime: every policy of `version`, then `policies` over them.
+/// Replaces the Runtime by `ranks` new ones: every policy of `version`, then
+/// `policies` over them.
 #[pyfunction]
-#[pyo3(signature = (version="2.10.0", device="CPU", policies=None))]
+#[pyo3(signature = (version="2.10.0", device="CPU", policies=None, ranks=1))]
 pub(crate) fn reset(
     py: Python<'_>,
     version: &str,
     device: &str,
-    policies: Option<BTreeMap<String, String>>,
+    policies: Option<&Bound<'_, PyAny>>,
+    ranks: usize,
 ) -> PyResult<()> {
+    if ranks == 0 {
+        return Err(value_error(py, "a world has at least 1 rank".to_owned()));
+    }
     let base = Policies::preset(version).ok_or_else(|| {
         let known: Vec<&str> = Policies::preset_names().collect();
         let known = known.join(", ");
@@ -58,31 +76,71 @@ pub(crate) fn reset(
     })?;
     let mut fields =
         serde_json::to_value(base).map_err(|error| value_error(py, error.to_string()))?;
-    if let Some(fields) = fields.as_object_mut() {
-        fields.extend(
-            policies
-                .unwrap_or_default()
-                .into_iter()
-                .map(|(name, value)| (name, value.into())),
-        );
+    if let (Some(fields), Some(policies)) = (fields.as_object_mut(), policies) {
+        fields.extend(as_json(policies)?);
     }
     let policies: Policies =
         serde_json::from_value(fields).map_err(|error| value_error(py, error.to_string()))?;
-    let runtime = Runtime::new(policies, device_of(py, device)?);
-    // The old Runtime ends outside of the borrow: hooks may run Python code.
-    drop(RUNTIME.replace(runtime));
+    let world = world(policies, device_of(py, device)?, ranks);
+    // The old world ends outside of the borrow: hooks may run Python code.
+    drop(WORLD.replace(world));
     Ok(())
+}
+
+/// A Python mapping as JSON, by Python's own rules.
+fn as_json(policies: &Bound<'_, PyAny>) -> PyResult<Map<String, Value>> {
+    let py = policies.py();
+    let text: String = py
+        .import("json")?
+        .call_method1("dumps", (policies,))?
+        .extract()?;
+    serde_json::from_str(&text).map_err(|error| value_error(py, error.to_string()))
 }
 
 /// Replaces the Runtime if it is for another device (`mindspore.set_device`).
 #[pyfunction]
 pub(crate) fn set_device(py: Python<'_>, device_target: &str) -> PyResult<()> {
     let wanted = device_of(py, device_target)?;
-    let (current, policies) = with_runtime(|runtime| (runtime.device(), runtime.policies()));
-    if wanted != current {
-        drop(RUNTIME.replace(Runtime::new(policies, wanted)));
+    let old = current_world();
+    let first = &old.ranks()[0];
+    if wanted != first.device() {
+        let world = world(first.policies(), wanted, old.ranks().len());
+        drop(WORLD.replace(world));
     }
     Ok(())
+}
+
+/// Ranks of the world.
+#[pyfunction]
+pub(crate) fn world_size() -> usize {
+    current_world().ranks().len()
+}
+
+/// Waits until every stream is done.
+#[pyfunction]
+pub(crate) fn synchronize() {
+    current_world()
+        .ranks()
+        .iter()
+        .for_each(Runtime::synchronize);
+}
+
+/// Sets when the cache of abstracts drops entries, and how many.
+#[pyfunction]
+pub(crate) fn set_abstract_limits(threshold: usize, drops: usize) {
+    for rank in current_world().ranks() {
+        rank.set_abstract_limits(AbstractLimits { threshold, drops });
+    }
+}
+
+/// Sets the bytes that stand for what a collective leaves unexplained.
+#[pyfunction]
+pub(crate) fn set_acl_residue(bytes: usize) {
+    let world = current_world();
+    world
+        .ranks()
+        .iter()
+        .for_each(|rank| rank.set_acl_residue(bytes));
 }
 
 /// The device of the Runtime.
@@ -94,14 +152,26 @@ pub(crate) fn device() -> &'static str {
     }
 }
 
-/// Live objects by kind.
+/// Live objects by kind, of all ranks.
 #[pyfunction]
 pub(crate) fn census() -> BTreeMap<&'static str, u64> {
-    with_runtime(|runtime| {
-        Kind::ALL
-            .map(|kind| (kind.name(), runtime.live(kind)))
-            .into()
-    })
+    let world = current_world();
+    let live = |kind: Kind| world.ranks().iter().map(|rank| rank.live(kind)).sum();
+    Kind::ALL.map(|kind| (kind.name(), live(kind))).into()
+}
+
+/// What happened that is no block, by metric, in all ranks.
+#[pyfunction]
+pub(crate) fn tallies() -> BTreeMap<&'static str, u64> {
+    let world = current_world();
+    let sum = |tally: Tally| {
+        world
+            .ranks()
+            .iter()
+            .map(|rank| rank.census().tally(tally))
+            .sum()
+    };
+    Tally::ALL.map(|tally| (tally.name(), sum(tally))).into()
 }
 
 /// Bytes that this thread has allocated in the extension and not freed.

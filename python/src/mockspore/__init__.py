@@ -11,7 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mockspore import graph, mint, ops, runtime
+    from mockspore import communication, graph, mint, nn, ops, runtime
     from mockspore._context import (
         GRAPH_MODE,
         PYNATIVE_MODE,
@@ -25,8 +25,17 @@ if TYPE_CHECKING:
         MockTypeError,
         MockValueError,
     )
+    from mockspore._function import _Function
     from mockspore._grad import grad, value_and_grad
-    from mockspore._mockspore import Tensor, census, thread_net
+    from mockspore._mockspore import (
+        Tensor,
+        census,
+        set_abstract_limits,
+        set_acl_residue,
+        tallies,
+        thread_net,
+    )
+    from mockspore._recompute import recompute
 
 __version__ = "0.1.0"
 
@@ -38,20 +47,27 @@ __all__ = [
     "MockTypeError",
     "MockValueError",
     "Tensor",
+    "_Function",
     "census",
+    "communication",
     "grad",
     "graph",
     "mint",
+    "nn",
     "ops",
+    "recompute",
     "reset",
     "runtime",
+    "set_abstract_limits",
+    "set_acl_residue",
     "set_context",
     "set_device",
+    "tallies",
     "thread_net",
     "value_and_grad",
 ]
 
-_SUBMODULES = {"graph", "mint", "ops", "runtime"}
+_SUBMODULES = {"communication", "graph", "mint", "nn", "ops", "runtime"}
 _HOMES = {
     "_context": ("GRAPH_MODE", "PYNATIVE_MODE", "reset", "set_context", "set_device"),
     "_errors": (
@@ -60,8 +76,17 @@ _HOMES = {
         "MockTypeError",
         "MockValueError",
     ),
+    "_function": ("_Function",),
     "_grad": ("grad", "value_and_grad"),
-    "_mockspore": ("Tensor", "census", "thread_net"),
+    "_mockspore": (
+        "Tensor",
+        "census",
+        "set_abstract_limits",
+        "set_acl_residue",
+        "tallies",
+        "thread_net",
+    ),
+    "_recompute": ("recompute",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -5,28 +5,47 @@ from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from typing_extensions import Self
 
 __all__ = [
+    "CommHandle",
+    "FunctionBase",
     "Tensor",
     "_TensorHookHandle",
     "add",
+    "all_gather",
+    "all_gather_into_tensor",
+    "all_reduce",
+    "all_reduce_primitive",
+    "apply",
+    "broadcast",
     "census",
     "clear_res",
     "device",
+    "forward_with_grad",
     "grad",
     "grad_flag",
     "matmul",
     "mul",
     "norm",
     "queue_backward_final_callback",
+    "recompute",
+    "reduce_scatter_tensor",
     "relu",
+    "replicate",
     "reset",
     "run_backward",
+    "set_abstract_limits",
+    "set_acl_residue",
     "set_device",
     "set_grad_flag",
+    "split",
     "sub",
     "sum",
+    "synchronize",
+    "tallies",
     "thread_net",
+    "world_size",
 ]
 
 @final
@@ -52,6 +71,47 @@ class _TensorHookHandle:
     def id(self) -> int: ...
     def remove(self) -> None: ...
 
+@final
+class CommHandle:
+    def wait(self) -> None: ...
+
+class FunctionBase:
+    def __new__(cls) -> Self: ...
+    needs_input_grad: Any
+    saved_tensors: Any
+    dirty_tensors: Any
+    non_differentiable: Any
+    def save_for_backward(self, *tensors: Tensor) -> None: ...
+    def mark_dirty(self, *tensors: Tensor) -> None: ...
+    def mark_non_differentiable(self, *tensors: Tensor) -> None: ...
+    def set_materialize_grads(self, value: bool) -> None: ...
+
+def apply(cls: type[FunctionBase], *arguments: Any) -> Any: ...
+def recompute(
+    block: Callable[..., Any], inputs: Sequence[Tensor], early_stop: bool
+) -> list[Tensor]: ...
+def forward_with_grad(
+    function: Callable[..., Any], inputs: Sequence[Tensor]
+) -> Any: ...
+def split(input: Tensor, split_size_or_sections: Sequence[int]) -> list[Tensor]: ...
+def all_reduce(tensor: Tensor, op: str, async_op: bool) -> CommHandle | None: ...
+def broadcast(tensor: Tensor, src: int, async_op: bool) -> CommHandle | None: ...
+def all_gather(
+    tensor_list: Sequence[Tensor], tensor: Tensor, async_op: bool
+) -> CommHandle | None: ...
+def all_gather_into_tensor(
+    output: Tensor, input: Tensor, async_op: bool
+) -> CommHandle | None: ...
+def reduce_scatter_tensor(
+    output: Tensor, input: Tensor, op: str, async_op: bool
+) -> CommHandle | None: ...
+def all_reduce_primitive(inputs: Sequence[Tensor], op: str) -> Tensor: ...
+def replicate(tensor: Tensor) -> list[Tensor]: ...
+def world_size() -> int: ...
+def synchronize() -> None: ...
+def set_abstract_limits(threshold: int, drops: int) -> None: ...
+def set_acl_residue(bytes: int) -> None: ...
+def tallies() -> dict[str, int]: ...
 def add(input: Tensor, other: Tensor) -> Tensor: ...
 def sub(input: Tensor, other: Tensor) -> Tensor: ...
 def mul(input: Tensor, other: Tensor) -> Tensor: ...
@@ -77,7 +137,8 @@ def set_grad_flag(flag: bool) -> None: ...
 def reset(
     version: str = "2.10.0",
     device: str = "CPU",
-    policies: Mapping[str, str] | None = None,
+    policies: Mapping[str, Any] | None = None,
+    ranks: int = 1,
 ) -> None: ...
 def set_device(device_target: str) -> None: ...
 def device() -> str: ...

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from mockspore import _mockspore
 from mockspore._errors import MockRuntimeError
 from mockspore._grad import grad
-from mockspore._mockspore import norm, relu, sum
+from mockspore._mockspore import Tensor, norm, relu, sum
 
-__all__ = ["GradOperation", "norm", "relu", "sum"]
+__all__ = ["AllReduce", "GradOperation", "norm", "relu", "sum"]
 
 
 class GradOperation:
@@ -32,3 +33,20 @@ class GradOperation:
             return grad(fn, position, sens_param=self.sens_param)(*args)
 
         return call
+
+
+class AllReduce:
+    """The older collective: a new tensor, and no handle."""
+
+    def __init__(self, op: str = "sum") -> None:
+        self.op = op
+        # The input's copies on the other ranks; they live as long as it does.
+        self._input: Tensor | None = None
+        self._replicas: list[Tensor] = []
+
+    def __call__(self, input_x: Tensor) -> Tensor:
+        """Return the reduction of all ranks' tensors."""
+        if self._input is not input_x:
+            self._input = input_x
+            self._replicas = _mockspore.replicate(input_x)
+        return _mockspore.all_reduce_primitive(self._replicas, self.op)

@@ -1,7 +1,5 @@
-"""``mindspore.runtime``: on the mock nothing is ever in flight."""
+"""``mindspore.runtime``: on the mock only streams are ever in flight."""
+
+from mockspore._mockspore import synchronize
 
 __all__ = ["synchronize"]
-
-
-def synchronize() -> None:
-    """Return at once."""

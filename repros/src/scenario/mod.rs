@@ -10,14 +10,17 @@ use serde_json::{Map, Value};
 use crate::error::Error;
 
 mod check;
+mod expectation;
 mod knobs;
 mod parts;
+mod real_plan;
 
-pub use knobs::Knobs;
-pub use parts::{
-    Arm, Array, BlockSize, Cap, Falls, Growth, MockExpectation, Peak, Plan, RealArmPlan,
-    RealExpectation, RealPlan, ReleaseExpectation, ReportBaseline, Reported, Role, Unit,
+pub use expectation::{
+    Falls, MockExpectation, Peak, RealArmPlan, RealExpectation, ReleaseExpectation,
 };
+pub use knobs::Knobs;
+pub use parts::{Arm, Array, BlockSize, Cap, Growth, Plan, Reported, Role};
+pub use real_plan::{RealPlan, ReportBaseline, Unit};
 
 /// Stands for an arm where a release lacks what the scenario needs.
 pub const NOT_OFFERED: &str = "not_offered";

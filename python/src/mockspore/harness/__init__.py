@@ -5,6 +5,7 @@ The scripts load this package from the checkout, from an installed
 """
 
 from .cli import main
+from .errors import UnsupportedError
 from .setting import Setting, Step
 
-__all__ = ["Setting", "Step", "main"]
+__all__ = ["Setting", "Step", "UnsupportedError", "main"]

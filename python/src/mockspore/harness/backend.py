@@ -31,17 +31,32 @@ def load(name: str) -> Any:
 
 
 def set_up(
-    ms: Any, *, mock: bool, device: str, pipeline: str, policies: dict[str, str]
-) -> None:
-    """Choose mode and device, and drain the queues once."""
+    ms: Any,
+    *,
+    mock: bool,
+    device: str,
+    pipeline: str,
+    policies: dict[str, Any],
+    ranks: int | None,
+) -> int:
+    """Choose mode and device, join the world, drain once; return the rank."""
     if mock:
-        ms.reset(device=device, policies=policies)
+        ms.reset(device=device, policies=policies, ranks=ranks or 1)
     synchronous = pipeline == "sync"
     ms.set_context(mode=ms.PYNATIVE_MODE, pynative_synchronize=synchronous)
     try:
         ms.set_device(device)
     except Exception as error:
         raise InvalidError(f"device {device} cannot be used: {error}") from error
+    rank = 0
+    if ranks is not None:
+        try:
+            communication = importlib.import_module(f"{ms.__name__}.communication")
+            communication.init()
+            rank = int(communication.get_rank())
+        except Exception as error:
+            raise InvalidError(f"the ranks do not find each other: {error}") from error
     # On CPU the first call only logs that it is not supported; later ones wait.
     ms.runtime.synchronize()
     ms.runtime.synchronize()
+    return rank

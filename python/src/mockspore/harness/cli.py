@@ -10,8 +10,8 @@ import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from . import backend, protocol
-from .errors import HarnessError, InvalidError, UsageError
+from . import backend, launch, protocol
+from .errors import HarnessError, InvalidError, UnsupportedError, UsageError
 from .probes import Probes
 from .rows import Rows
 from .scenario import Scenario
@@ -28,15 +28,21 @@ def main(
     """Run one arm and write its rows; return the exit code."""
     try:
         scenario = Scenario(Path(script).resolve().with_name("scenario.json"))
-        options = _parser(scenario).parse_args(arguments)
-        _run(scenario, options, build)
+        given = sys.argv[1:] if arguments is None else list(arguments)
+        options = _parser(scenario).parse_args(given)
+        _run(script, given, scenario, options, build)
     except HarnessError as error:
         print(f"{Path(script).name}: {error}", file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:
         # Nobody reads stdout any more; the rows are written before it is used.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except Exception:
+    except Exception as error:
+        if "unregistered" in str(error):
+            # A kernel that the device does not have; asynchronous, so anywhere.
+            reason = str(error).splitlines()[0]
+            print(f"{Path(script).name}: unsupported: {reason}", file=sys.stderr)
+            return UnsupportedError.exit_code
         # Whatever the framework raises in a step makes the measurement invalid.
         traceback.print_exc()
         return InvalidError.exit_code
@@ -44,7 +50,11 @@ def main(
 
 
 def _run(
-    scenario: Scenario, options: argparse.Namespace, build: Callable[[Setting], Step]
+    script: str,
+    arguments: Sequence[str],
+    scenario: Scenario,
+    options: argparse.Namespace,
+    build: Callable[[Setting], Step],
 ) -> None:
     arm = scenario.arm(options.arm)
     mock = options.backend == "mockspore"
@@ -55,14 +65,21 @@ def _run(
     if options.out is not None and not options.out.parent.is_dir():
         raise UsageError(f"--out: there is no folder {options.out.parent}")
     knobs = scenario.knob_values(arm, options.set)
+    if not mock:
+        scenario.refuse_mock_only(options.set)
+    ranks = scenario.ranks(knobs)
+    if ranks is not None and not mock and not launch.is_rank():
+        launch.run(script, arguments, ranks)
+        return
     policies = arm.get("policies", {})
     ms = backend.load(options.backend)
-    backend.set_up(
+    rank = backend.set_up(
         ms,
         mock=mock,
         device=options.device,
         pipeline=options.pipeline,
         policies=policies,
+        ranks=ranks,
     )
     rows = Rows(scenario.name, options.arm, options.backend)
     rows.run(
@@ -86,12 +103,14 @@ def _run(
     table = protocol.readings(
         ms,
         step,
-        Probes(ms, mock=mock).read,
+        Probes(ms, scenario.real["metrics"], mock=mock).read,
         warmup=options.warmup,
         steps=options.steps,
         every=options.every,
     )
     readings = list(table)
+    if rank > 0:
+        return
     for done, metrics in readings:
         rows.sample(done, metrics)
     if options.out is not None:

@@ -17,3 +17,9 @@ class InvalidError(HarnessError):
     """A measurement that cannot be trusted."""
 
     exit_code = 3
+
+
+class UnsupportedError(HarnessError):
+    """Something that this framework or device does not offer: not a pass."""
+
+    exit_code = 3

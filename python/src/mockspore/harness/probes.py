@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from .errors import InvalidError
 
 _FIELDS = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
+# From 3.12 on the reference counts of True and False stand still.
+BOOLS_ARE_MORTAL = sys.version_info < (3, 12)
 SMAPS = Path("/proc/self/smaps_rollup")
 
 
@@ -30,10 +34,15 @@ def _mallinfo2() -> Any:
 
 
 class Probes:
-    """The metrics of one backend, in a fixed order."""
+    """The metrics of one backend, in a fixed order.
 
-    def __init__(self, ms: Any, *, mock: bool) -> None:
+    ``wanted`` adds what is read only where it decides: counting the collector's
+    objects makes a list of them all.
+    """
+
+    def __init__(self, ms: Any, wanted: Sequence[str], *, mock: bool) -> None:
         self._mallinfo2 = _mallinfo2()
+        self._wanted = wanted
         self._ms = ms
         self._mock = mock
 
@@ -44,10 +53,22 @@ class Probes:
         metrics["libc.malloc_inuse"] = info.uordblks + info.hblkhd
         metrics.update(_smaps_rollup())
         metrics["py.blocks"] = sys.getallocatedblocks()
+        if "py.refs_true" in self._wanted and BOOLS_ARE_MORTAL:
+            metrics["py.refs_true"] = sys.getrefcount(True)
+            metrics["py.refs_false"] = sys.getrefcount(False)
+        # The mock's Tensor is no object of the collector: the census counts it.
+        if "gc.tensors" in self._wanted and not self._mock:
+            metrics["gc.tensors"] = self._tensors()
         return metrics
+
+    def _tensors(self) -> int:
+        # By type, not by isinstance: weak proxies raise there.
+        kind = self._ms.Tensor
+        return sum(issubclass(type(each), kind) for each in gc.get_objects())
 
     def _mock_books(self) -> dict[str, int]:
         books = {f"objects.{kind}": live for kind, live in self._ms.census().items()}
+        books.update(self._ms.tallies())
         books["heap.thread_net"] = self._ms.thread_net()
         return books
 

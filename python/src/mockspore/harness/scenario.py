@@ -47,10 +47,22 @@ class Scenario:
             self._defaults = {
                 name: knob["default"] for name, knob in self.knobs.items()
             }
+            self._ranks: str | None = data.get("ranks")
             for key in ("control", "steps", "every", "warmup"):
                 _ = self.real[key]
         except (AttributeError, KeyError, TypeError) as error:
             raise UsageError(f"{path}:1: {error} is missing or misplaced") from error
+
+    def ranks(self, knobs: dict[str, int | str]) -> int | None:
+        """Return the number of ranks, if the scenario has ranks."""
+        return None if self._ranks is None else int(knobs[self._ranks])
+
+    def refuse_mock_only(self, assignments: Iterable[str]) -> None:
+        """Refuse to set what a real framework does not let one set."""
+        for assignment in assignments:
+            name = assignment.partition("=")[0]
+            if self.knobs.get(name, {}).get("mock_only"):
+                raise UsageError(f"knob '{name}' exists on the mock only")
 
     def arm(self, name: str) -> dict[str, Any]:
         """Return the arm of ``name``."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+
+from .errors import InvalidError
 
 
 @dataclass(frozen=True)
@@ -15,7 +18,7 @@ class Setting:
     ms: Any
     arm: str
     knobs: dict[str, int | str]
-    policies: dict[str, str]
+    policies: dict[str, Any]
     baseline: str = "clean"
     random: random.Random = field(default_factory=lambda: random.Random(1))
 
@@ -26,6 +29,20 @@ class Setting:
     def choice(self, name: str) -> str:
         """Return the value of a choice knob."""
         return str(self.knobs[name])
+
+    def policy(self, name: str, default: str) -> str:
+        """Return a policy of the arm, or what release 2.10.0 and its callers do."""
+        return str(self.policies.get(name, default))
+
+    def executor(self) -> Any:
+        """Return ``_pynative_executor``, which releases keep in two places."""
+        for home in ("graph.api", "common.api"):
+            try:
+                module = importlib.import_module(f"{self.ms.__name__}.{home}")
+            except ModuleNotFoundError:
+                continue
+            return module._pynative_executor
+        raise InvalidError(f"{self.ms.__name__} has no _pynative_executor")
 
     def random_tensor(self, rows: int, columns: int) -> Any:
         """Return a tensor of values in [0.5, 1.5)."""

@@ -1,0 +1,75 @@
+"""Starts one process for each rank of the real framework, and waits for them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from .errors import InvalidError, UsageError
+
+# Set by msrun in each process that it starts.
+_RANK = "RANK_ID"
+_TAIL = 12
+_CLUSTER_SECONDS = 120
+
+
+def is_rank() -> bool:
+    """Return whether this process is one of several ranks already."""
+    return _RANK in os.environ
+
+
+def run(script: str, arguments: Sequence[str], ranks: int) -> None:
+    """Run the script once for each rank, under ``msrun`` on a free port."""
+    # msrun starts the first python on the path, which must be this one.
+    binaries = Path(sys.executable).parent
+    msrun = shutil.which("msrun", path=str(binaries)) or shutil.which("msrun")
+    if msrun is None:
+        raise UsageError(f"there is no msrun beside {sys.executable}")
+    path = os.pathsep.join((str(binaries), os.environ.get("PATH", "")))
+    with tempfile.TemporaryDirectory() as logs:
+        command = [
+            msrun,
+            f"--worker_num={ranks}",
+            f"--local_worker_num={ranks}",
+            f"--master_port={_free_port()}",
+            f"--log_dir={logs}",
+            f"--cluster_time_out={_CLUSTER_SECONDS}",
+            "--join=True",
+            script,
+            *arguments,
+        ]
+        environment = {**os.environ, "PATH": path}
+        done = subprocess.run(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise InvalidError(f"a rank failed:\n{_last_words(Path(logs))}")
+        # What rank 0 printed is what the script prints.
+        print((Path(logs) / "worker_0.log").read_text(errors="replace"), end="")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _last_words(logs: Path) -> str:
+    """Return the end of each rank's log, the first rank's first."""
+    parts = []
+    for log in sorted(logs.glob("worker_*.log")):
+        lines = log.read_text(errors="replace").splitlines()
+        parts.append("\n".join((f"{log.name}:", *lines[-_TAIL:])))
+    return "\n".join(parts) or "no rank wrote a log"

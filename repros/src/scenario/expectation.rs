@@ -1,0 +1,116 @@
+//! What an arm must show, on the mock and on a real framework.
+
+use std::collections::BTreeMap;
+
+use mockspore_growth::{Shape, Verdict};
+use serde::Deserialize;
+
+/// What the mock must show, exactly.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MockExpectation {
+    /// Verdict on the thread's net bytes.
+    pub verdict: Verdict,
+    /// Shape of the thread's net bytes.
+    pub shape: Shape,
+    /// Allocated bytes of the blocks of fixed size that one call keeps.
+    pub bytes_per_call: Option<f64>,
+    /// Objects that one call keeps.
+    #[serde(default)]
+    pub keeps_per_call: BTreeMap<String, u64>,
+    /// Objects that one step keeps.
+    #[serde(default)]
+    pub keeps_per_step: BTreeMap<String, u64>,
+    /// Objects that the first step keeps, and no other.
+    #[serde(default)]
+    pub keeps_once: BTreeMap<String, u64>,
+    /// Whether what a step keeps takes the place of what the last one kept.
+    #[serde(default)]
+    pub replaces: bool,
+    /// Whether what it keeps is bounded by the scenario's cap.
+    #[serde(default)]
+    pub capped: bool,
+    /// Slots that an array, by its kind, has to have within a step only.
+    #[serde(default)]
+    pub peaks: BTreeMap<String, Peak>,
+    /// How often one call makes something happen that is no block.
+    #[serde(default)]
+    pub counts_per_call: BTreeMap<String, u64>,
+    /// How many calls at the start of a step do not, as the device is idle.
+    #[serde(default)]
+    pub first_of_step_does_not: BTreeMap<String, u64>,
+}
+
+/// Slots in use within a step.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Peak {
+    /// For each call.
+    #[serde(default)]
+    pub per_call: u64,
+    /// Besides.
+    #[serde(default)]
+    pub per_step: u64,
+}
+
+/// What a real framework must show, compared with the control.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RealExpectation {
+    /// Whether it runs in every round, or once behind `--all-arms`.
+    #[serde(default)]
+    pub primary: bool,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Range of the difference, in the metric's unit per call.
+    pub per_call: [f64; 2],
+    /// Releases that differ.
+    #[serde(default)]
+    pub releases: BTreeMap<String, ReleaseExpectation>,
+    /// Steps of a process, if they are the arm's own.
+    pub plan: Option<RealArmPlan>,
+    /// The falls of a saw-tooth, which each process must show.
+    pub falls: Option<Falls>,
+}
+
+/// The falls of a saw-tooth.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Falls {
+    /// Calls from one fall to the next.
+    pub period: u64,
+    /// Range of a fall, in the metric's unit.
+    pub bytes: [f64; 2],
+}
+
+/// Steps of a process of one arm.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RealArmPlan {
+    /// Steps before the first reading.
+    pub warmup: u64,
+    /// Steps after the first reading.
+    pub steps: u64,
+    /// Steps between readings.
+    pub every: u64,
+}
+
+/// What one release shows.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReleaseExpectation {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Range of the difference, in the metric's unit per call.
+    pub per_call: [f64; 2],
+}
+
+impl RealExpectation {
+    /// Verdict and range for a release.
+    pub fn of(&self, version: &str) -> (Verdict, [f64; 2]) {
+        let own = self.releases.get(version);
+        own.map_or((self.verdict, self.per_call), |own| {
+            (own.verdict, own.per_call)
+        })
+    }
+}
