@@ -114,7 +114,7 @@ impl Collectives {
             }
             Collective::Broadcast => world.broadcast(tensors, 0),
             Collective::AllReducePrimitive => {
-                world.all_reduce_primitive(tensors, ReduceOp::Max)?;
+                world.all_reduce_primitive(tensors, ReduceOp::Sum)?;
                 Ok(Vec::new())
             }
         }

@@ -34,7 +34,7 @@ class Collectives:
         self.whole = setting.random_tensor(ranks, 4)
         self.primitive = None
         if self.collective == "all_reduce_primitive":
-            self.primitive = self.ms.ops.AllReduce("max")
+            self.primitive = self.ms.ops.AllReduce()
         if hasattr(self.ms, "set_abstract_limits"):
             self.ms.set_abstract_limits(
                 setting.integer("threshold"), setting.integer("drops")

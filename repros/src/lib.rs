@@ -15,6 +15,7 @@ mod census;
 mod error;
 pub mod mock;
 pub mod model;
+mod process;
 pub mod real;
 pub mod registry;
 pub mod runner;

@@ -1,139 +1,16 @@
 //! Judges what the processes of a real framework wrote.
 
-use std::collections::BTreeMap;
-
 use mockspore::Device;
 use mockspore_growth::compare::difference;
 use mockspore_growth::protocol::THREAD_NET;
-use mockspore_growth::report::{Compare, Row, Run};
-use mockspore_growth::{Error as GrowthError, Series, Slope, Verdict};
+use mockspore_growth::report::Compare;
+use mockspore_growth::{Error as GrowthError, Slope, Verdict};
 use serde_json::Map;
 
 use crate::error::Error;
 use crate::model::Model;
-use crate::scenario::{Arm, Knobs, RealExpectation, Scenario};
-
-/// The steps between which a process reads, from the Runtime's birth.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Window {
-    /// Steps before the first reading.
-    pub from: u64,
-    /// Steps before the last reading.
-    pub to: u64,
-    /// Steps between two readings.
-    pub every: u64,
-}
-
-impl Window {
-    /// The steps at which a process reads, counted from its first reading.
-    fn grid(self) -> impl Iterator<Item = u64> {
-        (0..=self.to - self.from).step_by(self.every.max(1) as usize)
-    }
-}
-
-/// The readings of one process: one arm in one round.
-#[derive(Debug)]
-pub struct Process {
-    /// What ran.
-    pub run: Run,
-    series: BTreeMap<String, Series>,
-    knobs: Knobs,
-    calls_per_step: u64,
-}
-
-impl Process {
-    /// Collects the rows that one process wrote when asked for `arm`.
-    ///
-    /// # Errors
-    /// [`Error::Measurement`] if rows are missing, lie off the grid that was
-    /// asked for, or belong to another arm.
-    pub fn new(
-        scenario: &Scenario,
-        arm: &Arm,
-        window: Window,
-        rows: Vec<Row>,
-    ) -> Result<Self, Error> {
-        let mut run = None;
-        let mut readings: BTreeMap<String, (Vec<u64>, Vec<f64>)> = BTreeMap::new();
-        for row in rows {
-            match row {
-                Row::Run(row) => run = Some(row),
-                Row::Sample(sample) => {
-                    for (metric, value) in sample.metrics {
-                        let (steps, values) = readings.entry(metric).or_default();
-                        steps.push(sample.step);
-                        values.push(value.as_f64().unwrap_or(f64::NAN));
-                    }
-                }
-                _ => {}
-            }
-        }
-        let broken = |why: &str| GrowthError::BrokenGrid(why.to_owned());
-        let run = run.ok_or_else(|| broken("the process wrote no run row"))?;
-        if (&*run.scenario, &*run.arm) != (&*scenario.name, &*arm.name) {
-            let why = format!(
-                "asked for {}/{}, it ran {}/{}",
-                scenario.name, arm.name, run.scenario, run.arm
-            );
-            return Err(broken(&why).into());
-        }
-        let off_grid = |(_, (steps, _)): &(&String, &(Vec<u64>, Vec<f64>))| {
-            !steps.iter().copied().eq(window.grid())
-        };
-        if let Some((metric, (steps, _))) = readings.iter().find(off_grid) {
-            let why = format!("{metric}: read at steps {steps:?}, not on the grid asked for");
-            return Err(broken(&why).into());
-        }
-        let knobs = Knobs::from_row(&run.knobs);
-        let own = knobs.integer(&scenario.calls_per_step);
-        // On the mock all ranks are in one process, on the framework each is its own.
-        let ranks = match (&scenario.ranks, run.backend == "mockspore") {
-            (Some(knob), true) => knobs.integer(knob),
-            _ => Some(1),
-        };
-        let calls_per_step = own.zip(ranks).map(|(calls, ranks)| calls * ranks);
-        let calls_per_step =
-            calls_per_step.ok_or_else(|| broken("the run row lacks the calls per step"))?;
-        let series = readings.into_iter().map(|(metric, (steps, values))| {
-            Ok((metric.clone(), Series::new(metric, steps, values)?))
-        });
-        Ok(Self {
-            run,
-            knobs,
-            series: series.collect::<Result<_, GrowthError>>()?,
-            calls_per_step,
-        })
-    }
-
-    /// Growth of a metric per call over the whole run.
-    ///
-    /// # Errors
-    /// [`Error::Measurement`] if the metric is missing.
-    pub fn per_call(&self, metric: &str) -> Result<f64, Error> {
-        let slope = self.series(metric)?.mean_slope();
-        slope
-            .map(|slope| slope / self.calls_per_step as f64)
-            .ok_or_else(|| {
-                GrowthError::BrokenGrid(format!("{metric}: fewer than 2 readings")).into()
-            })
-    }
-
-    /// Growth of a metric per call in each window between two readings.
-    ///
-    /// # Errors
-    /// [`Error::Measurement`] if the metric is missing.
-    pub fn per_call_by_window(&self, metric: &str) -> Result<Vec<f64>, Error> {
-        let series = self.series(metric)?;
-        let calls = series.interval() * self.calls_per_step as f64;
-        let windows = series.values().windows(2);
-        Ok(windows.map(|pair| (pair[1] - pair[0]) / calls).collect())
-    }
-
-    fn series(&self, metric: &str) -> Result<&Series, Error> {
-        let found = self.series.get(metric);
-        found.ok_or_else(|| GrowthError::BrokenGrid(format!("{metric} was not read")).into())
-    }
-}
+pub use crate::process::{Process, Window};
+use crate::scenario::{Arm, RealExpectation, Scenario};
 
 /// Compares an arm with its control on the scenario's metric: round by round,
 /// or window by window where there is but one round.
@@ -174,14 +51,19 @@ pub fn compare(
     // A declared cap that the run does not cover leaves it open what is to come.
     let model = processes
         .first()
-        .map(|one| Model::new(scenario, arm, &one.knobs, device_of(&run.device)));
+        .map(|one| Model::new(scenario, arm, one.knobs(), device_of(&run.device)));
     let uncovered = model.and_then(|model| model.cap_uncovered(window.to));
     let verdict = if uncovered.is_some() {
         Verdict::Inconclusive
     } else {
         found.verdict
     };
-    let (expected, [low, high]) = expectation.of(&run.version);
+    let (expected, [low, high]) = expectation.of(&run.version, device_of(&run.device));
+    let falls = expectation.falls.map(|falls| {
+        let shown = processes.iter().map(|one| one.shows(metric, falls));
+        shown.collect::<Result<Vec<bool>, Error>>()
+    });
+    let falls = falls.transpose()?;
     let in_range = (low..=high).contains(&slope.value);
     // One round cannot narrow an interval over windows that a rehash widens.
     let narrow = !by_round || slope.hi - slope.lo < scenario.real.max_interval_per_call;
@@ -191,6 +73,10 @@ pub fn compare(
     evidence.insert("expected_range".to_owned(), vec![low, high].into());
     evidence.insert("in_range".to_owned(), in_range.into());
     evidence.insert("narrow_enough".to_owned(), narrow.into());
+    let falls_as_declared = falls
+        .clone()
+        .map(|shown| ("falls_as_declared".to_owned(), shown.into()));
+    evidence.extend(falls_as_declared);
     evidence.extend(uncovered.map(|why| ("cap".to_owned(), why.into())));
     Ok(Compare {
         scenario: scenario.name.clone(),
@@ -203,7 +89,10 @@ pub fn compare(
         difference_per_call: Some(slope),
         verdict,
         expected,
-        as_expected: in_range && narrow && verdict == expected,
+        as_expected: in_range
+            && narrow
+            && verdict == expected
+            && falls.is_none_or(|shown| shown.into_iter().all(|shown| shown)),
         evidence,
     })
 }
@@ -211,11 +100,7 @@ pub fn compare(
 /// The first of the scenario's metrics that every process has read.
 fn deciding_metric<'a>(scenario: &'a Scenario, processes: &[Process]) -> Result<&'a str, Error> {
     let metrics = &scenario.real.metrics;
-    let read = |metric: &&String| {
-        processes
-            .iter()
-            .all(|one| one.series.contains_key(&***metric))
-    };
+    let read = |metric: &&String| processes.iter().all(|one| one.has(metric));
     let found = metrics.iter().find(|metric| read(metric));
     found.map(String::as_str).ok_or_else(|| {
         GrowthError::BrokenGrid(format!("none of {} was read", metrics.join(", "))).into()
@@ -238,17 +123,19 @@ pub fn compare_mock(
     let metric = &*scenario.real.mock_metric;
     let measured = process.per_call(metric)?;
     let device = device_of(&process.run.device);
-    let model = Model::new(scenario, arm, &process.knobs, device);
+    let model = Model::new(scenario, arm, process.knobs(), device);
     let expectation = arm.expectation(device);
     let at = |step| match metric {
         THREAD_NET => model.block_bytes(step) + model.array_bytes(step),
         _ => model.objects(&scenario.primary, step),
     };
-    let calls = (window.to - window.from) * process.calls_per_step;
+    let calls = (window.to - window.from) * process.calls_per_step();
     let declared = (at(window.to) - at(window.from)) as f64 / calls as f64;
     let mut evidence = Map::new();
     evidence.insert("declared".to_owned(), declared.into());
-    let verdict = if measured > 0.0 {
+    let verdict = if model.cap_uncovered(window.to).is_some() {
+        Verdict::Inconclusive
+    } else if measured > scenario.real.tolerance_per_call {
         Verdict::Growth
     } else {
         Verdict::Plateau

@@ -101,12 +101,21 @@ pub(crate) struct Ab {
     /// Seconds that one process may take.
     #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) timeout: u64,
+    /// Seconds that all processes may take together; what is left undone then is INVALID.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) within: Option<u64>,
 }
 
 impl Ab {
     /// What one process may take.
     pub(crate) fn time_limit(&self) -> Duration {
         Duration::from_secs(self.timeout)
+    }
+
+    /// What a process may take that starts when `spent` is gone.
+    pub(crate) fn time_left(&self, spent: Duration) -> Duration {
+        let all = self.within.map_or(Duration::MAX, Duration::from_secs);
+        self.time_limit().min(all.saturating_sub(spent))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
@@ -44,6 +45,8 @@ impl Script<'_> {
             .arg(&out)
             // The framework's warnings would bury its last words.
             .env("GLOG_v", "3")
+            // A group of its own: what it starts ends with it.
+            .process_group(0)
             .stdin(Stdio::null())
             .stdout(Stdio::from(log(&dir.join("stdout.txt"))?))
             .stderr(Stdio::from(log(&stderr)?))
@@ -84,6 +87,17 @@ impl Script<'_> {
     }
 }
 
+/// Ends a process and, if it leads a group, all that it started. One that has
+/// just ended cannot be killed, which is fine.
+fn end_group(child: &mut Child) {
+    let group = format!("-{}", child.id());
+    let _ = Command::new("kill")
+        .args(["-KILL", "--", &group])
+        .stderr(Stdio::null())
+        .status();
+    let _ = child.kill();
+}
+
 /// Waits for a process; `None` if it was ended for taking longer than `timeout`.
 ///
 /// # Errors
@@ -95,8 +109,7 @@ pub(crate) fn wait(mut child: Child, timeout: Duration) -> io::Result<Option<Exi
             return Ok(Some(status));
         }
         if started.elapsed() > timeout {
-            // A process that has just ended cannot be killed, which is fine.
-            let _ = child.kill();
+            end_group(&mut child);
             child.wait()?;
             return Ok(None);
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mockspore_growth::report::Row;
 use repros::real::{Process, Window};
@@ -42,6 +42,15 @@ impl Plan {
     pub(crate) fn new(args: &Ab, scenario: &Scenario) -> Result<Self, Error> {
         let real = &scenario.real;
         let mut set = args.common.set.clone();
+        let mock_only = |name: &String| {
+            let knob = scenario.knobs.get(name);
+            knob.is_some_and(|knob| knob.get("mock_only").is_some())
+        };
+        if let Some((knob, _)) = set.iter().find(|(name, _)| mock_only(name)) {
+            return Err(Error::Usage(format!(
+                "knob '{knob}' exists on the mock only: it has no meaning in an A/B"
+            )));
+        }
         let (warmup, steps, every, rounds) = match (args.baseline, &real.report_baseline) {
             (Baseline::Clean, _) => (real.warmup, real.steps, real.every, real.rounds),
             (Baseline::Report, Some(report)) => {
@@ -120,6 +129,11 @@ pub(crate) fn rounds<'a>(
             }
             continue;
         };
+        if real.unsupported_on.contains(&args.device.device()) && !named {
+            let (name, device) = (&arm.name, args.device.name());
+            eprintln!("{}/{name}: unsupported on {device}, not run", scenario.name);
+            continue;
+        }
         let listed = arms.iter().any(|(other, _)| other.name == arm.name);
         if args.baseline == Baseline::Report && !in_loop(arm) {
             if named {
@@ -131,7 +145,9 @@ pub(crate) fn rounds<'a>(
         } else if !listed && (real.primary || named) {
             arms.push((arm, plan.rounds));
         } else if !listed && args.all_arms {
-            arms.push((arm, 1));
+            // The windows of a saw-tooth are no pairs: it takes whole runs.
+            let rounds = real.falls.map_or(1, |_| plan.rounds);
+            arms.push((arm, rounds));
         }
     }
     Ok(arms)
@@ -198,6 +214,8 @@ pub(crate) struct Source<'a> {
     pub(crate) script: &'a Path,
     pub(crate) plan: &'a Plan,
     pub(crate) backend: &'a str,
+    /// When the first process of all scenarios was started.
+    pub(crate) started: Instant,
 }
 
 fn one_process(source: &Source<'_>, arm: &Arm) -> Result<Vec<Row>, Error> {
@@ -232,7 +250,7 @@ fn one_process(source: &Source<'_>, arm: &Arm) -> Result<Vec<Row>, Error> {
             .into_iter()
             .flat_map(|(name, value)| [name.to_owned(), value])
             .collect(),
-        timeout: args.time_limit(),
+        timeout: args.time_left(source.started.elapsed()),
     };
     run.run(dir.path())
 }

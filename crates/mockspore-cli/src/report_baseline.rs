@@ -4,17 +4,29 @@ use std::fmt::Write;
 
 use mockspore_growth::Verdict;
 use mockspore_growth::compare::{Difference, difference};
+use mockspore_growth::report::Row;
+use repros::model::Model;
 use repros::real::Process;
+use repros::registry::Entry;
+use repros::runner::Request;
 use repros::scenario::Scenario;
 
+use crate::commands::run;
+use crate::error::Error;
 use crate::processes::{ByArm, Rounds};
 use crate::table::{interval, verdict};
 
 const ANON: &str = "proc.anon";
+/// Bytes of a block of the CPU memory pool, which lies outside of malloc.
+const POOL_BLOCK_BYTES: f64 = 512.0;
 
 /// Growth per call of each arm by round on anon and on the deciding metric,
 /// the differences to the control, and whether each metric shows the defect.
-pub(crate) fn text(scenario: &Scenario, arms: &Rounds<'_>, processes: &ByArm) -> String {
+pub(crate) fn text(
+    scenario: &Scenario,
+    arms: &Rounds<'_>,
+    processes: &ByArm,
+) -> Result<String, Error> {
     let mut text = "growth per call on the reports' own loop, by round\n".to_owned();
     let deciding = scenario.real.metrics.first().map_or(ANON, String::as_str);
     for metric in [ANON, deciding] {
@@ -32,7 +44,35 @@ pub(crate) fn text(scenario: &Scenario, arms: &Rounds<'_>, processes: &ByArm) ->
             text.push('\n');
         }
     }
-    text
+    let explained = scenario.real.report_baseline.as_ref();
+    if let Some(by) = explained.and_then(|report| report.explained_by.as_ref()) {
+        text.push_str(&explanation(by)?);
+    }
+    Ok(text)
+}
+
+/// What the mock keeps in the arm that explains the loop's own growth.
+fn explanation([name, arm]: &[String; 2]) -> Result<String, Error> {
+    let entry = Entry::find(name)?;
+    let other = entry.scenario(None)?;
+    let arm = other.arm(arm)?;
+    let request = Request::arm(&other, arm, &[])?;
+    let model = Model::new(&other, arm, &request.knobs, request.device);
+    let rows = run::run_arm(entry, &other, arm, &request, false)?;
+    let kept = rows.iter().rev().find_map(|row| match row {
+        Row::Sample(sample) => sample.metrics.get(&format!("objects.{}", other.primary)),
+        _ => None,
+    });
+    let calls = (request.steps * model.calls()) as f64;
+    let blocks = kept.and_then(serde_json::Value::as_f64).unwrap_or_default() / calls;
+    let malloc = model.glibc_bytes(request.steps) as f64 / calls;
+    let pool = blocks * POOL_BLOCK_BYTES;
+    Ok(format!(
+        "the loop's own growth, by {name}/{} on the mock: {blocks} kernel arguments a call, \
+         {malloc:.0} B of malloc in use and {:.0} B of anon\n",
+        arm.name,
+        malloc + pool,
+    ))
 }
 
 fn figures(processes: &ByArm, arm: &str, metric: &str) -> Vec<f64> {

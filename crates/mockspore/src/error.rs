@@ -106,6 +106,9 @@ pub enum Error {
         /// The kernel.
         kernel: &'static str,
     },
+    /// The older primitive with another reduction than the sum.
+    #[error("AllReduce only support reduce sum on CPU")]
+    ReduceOnCpu,
     /// The end of a recomputed forward that has everything it needs.
     #[error("the recomputed forward stops early")]
     StopRecomputation,

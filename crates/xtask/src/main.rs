@@ -14,8 +14,9 @@ use clap::{Parser, Subcommand};
 use crate::environment::Environments;
 use crate::steps::{Error, Steps};
 
-/// Seconds for one process of the A/B: nine of them stay within 15 minutes.
+/// Seconds for one process of the A/B, and for all of them.
 const AB_PROCESS_SECONDS: &str = "95";
+const AB_SECONDS: &str = "780";
 
 #[derive(Debug, Parser)]
 #[command(about = "Tests and checks of the whole project")]
@@ -82,7 +83,14 @@ fn run(args: &Args, steps: &mut Steps) -> Result<(), Error> {
                     "ab, every arm",
                     &mut steps.mockspore(&["ab", "--all-arms", "--python", python]),
                 )?;
-                let report = ["ab", "--baseline", "report", "--python", python];
+                let report = [
+                    "ab",
+                    "hook_handle",
+                    "--baseline",
+                    "report",
+                    "--python",
+                    python,
+                ];
                 steps.run("ab, the reports' own loop", &mut steps.mockspore(&report))
             })
         }
@@ -105,7 +113,15 @@ fn test(args: &Args, steps: &mut Steps, environments: &Environments) -> Result<(
         )?;
         steps.run(
             "ab",
-            &mut steps.mockspore(&["ab", "--timeout", AB_PROCESS_SECONDS, "--python", python]),
+            &mut steps.mockspore(&[
+                "ab",
+                "--timeout",
+                AB_PROCESS_SECONDS,
+                "--within",
+                AB_SECONDS,
+                "--python",
+                python,
+            ]),
         )
     })
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use mockspore::Device;
 use mockspore_growth::{Shape, Verdict};
 use serde::Deserialize;
 
@@ -67,6 +68,12 @@ pub struct RealExpectation {
     /// Releases that differ.
     #[serde(default)]
     pub releases: BTreeMap<String, ReleaseExpectation>,
+    /// Devices other than CPU.
+    #[serde(default)]
+    pub on: BTreeMap<Device, ReleaseExpectation>,
+    /// Devices that lack what it needs.
+    #[serde(default)]
+    pub unsupported_on: Vec<Device>,
     /// Steps of a process, if they are the arm's own.
     pub plan: Option<RealArmPlan>,
     /// The falls of a saw-tooth, which each process must show.
@@ -106,9 +113,9 @@ pub struct ReleaseExpectation {
 }
 
 impl RealExpectation {
-    /// Verdict and range for a release.
-    pub fn of(&self, version: &str) -> (Verdict, [f64; 2]) {
-        let own = self.releases.get(version);
+    /// Verdict and range for a release on a device.
+    pub fn of(&self, version: &str, device: Device) -> (Verdict, [f64; 2]) {
+        let own = self.on.get(&device).or_else(|| self.releases.get(version));
         own.map_or((self.verdict, self.per_call), |own| {
             (own.verdict, own.per_call)
         })

@@ -1,5 +1,7 @@
 //! `mockspore ab`: the mock in this process, a real framework in fresh ones.
 
+use std::time::Instant;
+
 use mockspore_growth::report::{Compare, Row};
 use repros::real;
 use repros::registry::Entry;
@@ -21,6 +23,7 @@ const MOCKSPORE: &str = "mockspore";
 pub(crate) fn ab(args: &Ab) -> Result<Outcome, Error> {
     let common = &args.common;
     let mut all = Vec::new();
+    let started = Instant::now();
     for (entry, scenario) in scenarios(&common.names, common.source.scenarios.as_deref())? {
         let script = processes::script_path(&scenario.name, common.source.scenarios.as_deref())?;
         let plan = Plan::new(args, &scenario)?;
@@ -33,6 +36,7 @@ pub(crate) fn ab(args: &Ab) -> Result<Outcome, Error> {
                 script: &script,
                 plan: &plan,
                 backend,
+                started,
             };
             processes::run_rounds(&script, &scenario, arms, &mut rows)
         };
@@ -59,7 +63,7 @@ pub(crate) fn ab(args: &Ab) -> Result<Outcome, Error> {
                     &compared,
                 ))?;
                 if args.baseline == Baseline::Report {
-                    print(&report_baseline::text(&scenario, &arms, &processes))?;
+                    print(&report_baseline::text(&scenario, &arms, &processes)?)?;
                 }
             }
         }

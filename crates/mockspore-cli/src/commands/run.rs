@@ -110,7 +110,7 @@ fn as_version(
 }
 
 /// Runs one arm on the mock.
-pub(super) fn run_arm(
+pub(crate) fn run_arm(
     entry: Entry,
     scenario: &Scenario,
     arm: &Arm,

@@ -152,13 +152,16 @@ impl World {
     /// entry in the abstract cache for each tensor.
     ///
     /// # Errors
-    /// [`Error::RankTensors`].
+    /// [`Error::RankTensors`]; [`Error::ReduceOnCpu`] on CPU for any but a sum.
     pub fn all_reduce_primitive(
         &self,
         tensors: &[Tensor],
         op: ReduceOp,
     ) -> Result<Vec<Tensor>, Error> {
         self.one_of_each_rank(tensors)?;
+        if op != ReduceOp::Sum && self.on_cpu() {
+            return Err(Error::ReduceOnCpu);
+        }
         let reduced = reduced(tensors, op);
         let outputs = tensors.iter().map(|tensor| {
             let array = Array::new(tensor.core(), tensor.shape(), reduced.iter().copied());
@@ -202,9 +205,12 @@ impl World {
         })
     }
 
+    fn on_cpu(&self) -> bool {
+        self.ranks.iter().any(|rank| rank.device() == Device::Cpu)
+    }
+
     fn registered(&self, kernel: &'static str) -> Result<(), Error> {
-        let cpu = self.ranks.iter().any(|rank| rank.device() == Device::Cpu);
-        (!cpu)
+        (!self.on_cpu())
             .then_some(())
             .ok_or(Error::KernelUnregistered { kernel })
     }

@@ -40,9 +40,9 @@ def main(
     except Exception as error:
         if "unregistered" in str(error):
             # A kernel that the device does not have; asynchronous, so anywhere.
-            reason = str(error).splitlines()[0]
-            print(f"{Path(script).name}: unsupported: {reason}", file=sys.stderr)
-            return UnsupportedError.exit_code
+            unsupported = UnsupportedError(str(error).splitlines()[0])
+            print(f"{Path(script).name}: {unsupported}", file=sys.stderr)
+            return unsupported.exit_code
         # Whatever the framework raises in a step makes the measurement invalid.
         traceback.print_exc()
         return InvalidError.exit_code

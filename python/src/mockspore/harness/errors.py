@@ -1,5 +1,8 @@
 """Errors of a run, each with its exit code."""
 
+# Begins the message about what a framework or device does not offer.
+UNSUPPORTED = "unsupported: "
+
 
 class HarnessError(Exception):
     """Base of what ends a run."""
@@ -23,3 +26,6 @@ class UnsupportedError(HarnessError):
     """Something that this framework or device does not offer: not a pass."""
 
     exit_code = 3
+
+    def __init__(self, what: str) -> None:
+        super().__init__(UNSUPPORTED + what)

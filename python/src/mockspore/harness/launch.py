@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from .errors import InvalidError, UsageError
+from .errors import UNSUPPORTED, InvalidError, UnsupportedError, UsageError
 
 # Set by msrun in each process that it starts.
 _RANK = "RANK_ID"
@@ -31,7 +31,8 @@ def run(script: str, arguments: Sequence[str], ranks: int) -> None:
     msrun = shutil.which("msrun", path=str(binaries)) or shutil.which("msrun")
     if msrun is None:
         raise UsageError(f"there is no msrun beside {sys.executable}")
-    path = os.pathsep.join((str(binaries), os.environ.get("PATH", "")))
+    environment = {"GLOG_v": "3", **os.environ}
+    environment["PATH"] = os.pathsep.join((str(binaries), os.environ.get("PATH", "")))
     with tempfile.TemporaryDirectory() as logs:
         command = [
             msrun,
@@ -44,7 +45,6 @@ def run(script: str, arguments: Sequence[str], ranks: int) -> None:
             script,
             *arguments,
         ]
-        environment = {**os.environ, "PATH": path}
         done = subprocess.run(
             command,
             env=environment,
@@ -54,7 +54,11 @@ def run(script: str, arguments: Sequence[str], ranks: int) -> None:
             check=False,
         )
         if done.returncode != 0:
-            raise InvalidError(f"a rank failed:\n{_last_words(Path(logs))}")
+            words = _last_words(Path(logs))
+            for line in words.splitlines():
+                if UNSUPPORTED in line:
+                    raise UnsupportedError(line.partition(UNSUPPORTED)[2])
+            raise InvalidError(f"a rank failed:\n{words}")
         # What rank 0 printed is what the script prints.
         print((Path(logs) / "worker_0.log").read_text(errors="replace"), end="")
 
