@@ -56,7 +56,8 @@ pub fn near<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<
 }
 
 impl Error {
-    pub(crate) fn unknown<'a>(
+    /// The error for a name that is not known, with the nearest one that is.
+    pub fn unknown<'a>(
         what: &'static str,
         name: &str,
         known: impl IntoIterator<Item = &'a str>,

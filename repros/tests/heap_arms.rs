@@ -16,7 +16,7 @@ static ALLOCATOR: Jemalloc = Jemalloc;
 
 fn run(entry: Entry, scenario: &Scenario, arm: &Arm, policies: Option<Policies>) -> Vec<Row> {
     let mut request = Request::arm(scenario, arm, &[]).unwrap();
-    request.steps = 40;
+    request.steps = request.steps.min(45);
     request.policies = policies.unwrap_or(request.policies);
     let heap = Some(Heap::open().unwrap());
     runner::run(entry, scenario, arm, &request, heap, &mut || Ok(None)).unwrap()

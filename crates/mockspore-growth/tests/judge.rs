@@ -1,7 +1,7 @@
 //! The judge on synthetic and on published series.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use mockspore_growth::judge::{exact, noisy};
+use mockspore_growth::judge::{Cap, exact, noisy};
 use mockspore_growth::{Judgement, Series, Shape, Verdict};
 use proptest::prelude::*;
 use rand::rngs::ChaCha8Rng;
@@ -64,9 +64,34 @@ fn too_few_readings_or_an_uncovered_cap_do_not_decide() {
     let short = exact(&of(7, |i| i), None);
     assert_eq!((short.verdict, short.shape), (Verdict::Inconclusive, None));
     assert_eq!(short.evidence["needed"], 8);
-    let capped = exact(&of(20, |i| i), Some("5,000 of 20,000 entries"));
+    let cap = Cap {
+        bound: 100.0,
+        uncovered: Some("5,000 of 20,000 entries".to_owned()),
+    };
+    let capped = exact(&of(20, |i| i), Some(&cap));
     assert_eq!(capped.verdict, Verdict::Inconclusive);
     assert_eq!(capped.evidence["cap"], "5,000 of 20,000 entries");
+}
+
+#[test]
+fn a_covered_cap_decides_by_its_bound_however_the_readings_meet_the_teeth() {
+    // A period of 49 steps read every 5: the floors that are read creep up.
+    let tooth = |step: f64| step * 5.0 % 49.0;
+    let cap = |bound| Cap {
+        bound,
+        uncovered: None,
+    };
+    let within = exact(&of(60, tooth), Some(&cap(49.0)));
+    assert_eq!(within.verdict, Verdict::Plateau);
+    assert_eq!(within.shape, Some(Shape::SawTooth));
+    assert!(within.evidence["falls"].as_u64() > Some(2));
+    let passed = exact(&of(60, tooth), Some(&cap(40.0)));
+    assert_eq!(passed.verdict, Verdict::Growth);
+    // A straight line below the bound shows no cap at work.
+    assert_eq!(
+        exact(&of(60, |i| i), Some(&cap(90.0))).verdict,
+        Verdict::Growth
+    );
 }
 
 #[test]

@@ -9,7 +9,7 @@ use repros::runner::Request;
 use repros::scenario::Scenario;
 
 use crate::args::{Ab, Baseline, Format};
-use crate::commands::{run, scenarios};
+use crate::commands::{Selected, run, selected};
 use crate::error::Error;
 use crate::output::{self, Outcome, print};
 use crate::processes::{self, ByArm, Plan, Rounds};
@@ -24,10 +24,14 @@ pub(crate) fn ab(args: &Ab) -> Result<Outcome, Error> {
     let common = &args.common;
     let mut all = Vec::new();
     let started = Instant::now();
-    for (entry, scenario) in scenarios(&common.names, common.source.scenarios.as_deref())? {
+    for Selected {
+        entry,
+        scenario,
+        arms: chosen,
+    } in selected(common)?
+    {
         let script = processes::script_path(&scenario.name, common.source.scenarios.as_deref())?;
         let plan = Plan::new(args, &scenario)?;
-        let chosen = run::chosen(&scenario, &common.arms)?;
         let arms = processes::rounds(args, &scenario, &plan, &chosen)?;
         let mut rows = mock_rows(args, entry, &scenario, &plan, &arms)?;
         let mut run = |backend, arms: &Rounds<'_>| {

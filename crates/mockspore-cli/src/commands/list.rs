@@ -2,15 +2,17 @@
 
 use std::fmt::Write;
 
+use repros::registry::REGISTRY;
+
 use crate::args::List;
-use crate::commands::scenarios;
 use crate::error::Error;
 use crate::output::{Outcome, print};
 
 /// Prints the scenarios with their knobs and arms.
 pub(crate) fn list(args: &List) -> Result<Outcome, Error> {
     let mut text = String::new();
-    for (_, scenario) in scenarios(&[], args.source.scenarios.as_deref())? {
+    for entry in REGISTRY {
+        let scenario = entry.scenario(args.source.scenarios.as_deref())?;
         let mut line = |args: std::fmt::Arguments<'_>| {
             // Writing to a String cannot fail.
             let _ = writeln!(text, "{args}");

@@ -4,23 +4,81 @@ pub(crate) mod ab;
 pub(crate) mod list;
 pub(crate) mod run;
 
-use std::path::Path;
-
 use repros::registry::{Entry, REGISTRY};
-use repros::scenario::Scenario;
+use repros::scenario::{Arm, Scenario};
 
+use crate::args::Common;
 use crate::error::Error;
 
-/// The named scenarios, or all of them.
-fn scenarios(names: &[String], dir: Option<&Path>) -> Result<Vec<(Entry, Scenario)>, Error> {
-    let entries = if names.is_empty() {
-        REGISTRY.to_vec()
-    } else {
-        let found = names.iter().map(|name| Entry::find(name));
+/// A scenario and those of its arms that were asked for.
+struct Selected {
+    entry: Entry,
+    scenario: Scenario,
+    arms: Vec<Arm>,
+}
+
+/// The named scenarios with the named arms. Where no scenario is named, those
+/// that have one of the arms and all of the knobs.
+fn selected(common: &Common) -> Result<Vec<Selected>, Error> {
+    let named = !common.names.is_empty();
+    let entries = if named {
+        let found = common.names.iter().map(|name| Entry::find(name));
         found.collect::<Result<_, _>>()?
+    } else {
+        REGISTRY.to_vec()
     };
+    let dir = common.source.scenarios.as_deref();
     let loaded = entries
         .into_iter()
         .map(|entry| Ok((entry, entry.scenario(dir)?)));
-    loaded.collect()
+    let mut loaded = loaded.collect::<Result<Vec<(Entry, Scenario)>, Error>>()?;
+    if named {
+        for (_, scenario) in &loaded {
+            common
+                .arms
+                .iter()
+                .try_for_each(|arm| scenario.arm(arm).map(drop))?;
+        }
+    } else {
+        known(common, &loaded)?;
+        loaded.retain(|(_, scenario)| {
+            let has_arm = common.arms.iter().any(|arm| scenario.arm(arm).is_ok());
+            let mut knobs = common.set.iter();
+            let has_knobs = knobs.all(|(knob, _)| scenario.knobs.contains_key(knob));
+            (common.arms.is_empty() || has_arm) && has_knobs
+        });
+    }
+    if loaded.is_empty() {
+        return Err(Error::Usage(
+            "no scenario has all that was asked for".to_owned(),
+        ));
+    }
+    let selected = loaded.into_iter().map(|(entry, scenario)| {
+        let wanted = |arm: &&Arm| common.arms.is_empty() || common.arms.contains(&arm.name);
+        let arms = scenario.arms.iter().filter(wanted).cloned().collect();
+        Selected {
+            entry,
+            scenario,
+            arms,
+        }
+    });
+    Ok(selected.collect())
+}
+
+/// Whether each arm and knob asked for exists somewhere.
+fn known(common: &Common, loaded: &[(Entry, Scenario)]) -> Result<(), Error> {
+    let all = || loaded.iter().map(|(_, scenario)| scenario);
+    for name in &common.arms {
+        if !all().any(|scenario| scenario.arm(name).is_ok()) {
+            let arms = all().flat_map(|scenario| &scenario.arms);
+            return Err(repros::Error::unknown("arm", name, arms.map(|arm| &*arm.name)).into());
+        }
+    }
+    for (name, _) in &common.set {
+        if !all().any(|scenario| scenario.knobs.contains_key(name)) {
+            let knobs = all().flat_map(|scenario| scenario.knobs.keys());
+            return Err(repros::Error::unknown("knob", name, knobs.map(|knob| &**knob)).into());
+        }
+    }
+    Ok(())
 }

@@ -9,7 +9,7 @@ use repros::runner::{self, Observed, Request};
 use repros::scenario::{Arm, NOT_OFFERED, Scenario};
 
 use crate::args::{Format, Run};
-use crate::commands::scenarios;
+use crate::commands::{Selected, selected};
 use crate::error::Error;
 use crate::output::{self, Outcome, print};
 use crate::table;
@@ -18,8 +18,13 @@ use crate::table;
 pub(crate) fn run(args: &Run) -> Result<Outcome, Error> {
     let common = &args.common;
     let mut planned = Vec::new();
-    for (entry, scenario) in scenarios(&common.names, common.source.scenarios.as_deref())? {
-        let arms = plan(args, &scenario)?;
+    for Selected {
+        entry,
+        scenario,
+        arms,
+    } in selected(common)?
+    {
+        let arms = plan(args, &scenario, arms)?;
         planned.push((entry, scenario, arms));
     }
     let progress = output::progress(planned.iter().map(|(_, _, arms)| arms.len()).sum());
@@ -46,7 +51,7 @@ pub(crate) fn run(args: &Run) -> Result<Outcome, Error> {
 }
 
 /// The arms to run, each with the declared arm whose expectation it must meet.
-fn plan(args: &Run, scenario: &Scenario) -> Result<Vec<(Arm, Request)>, Error> {
+fn plan(args: &Run, scenario: &Scenario, arms: Vec<Arm>) -> Result<Vec<(Arm, Request)>, Error> {
     let common = &args.common;
     let mut requests = Vec::new();
     if let Some(version) = &args.as_version {
@@ -55,7 +60,7 @@ fn plan(args: &Run, scenario: &Scenario) -> Result<Vec<(Arm, Request)>, Error> {
             None => eprintln!("{}: not offered by {version}", scenario.name),
         }
     } else {
-        for arm in chosen(scenario, &common.arms)? {
+        for arm in arms {
             let request = Request::arm(scenario, &arm, &common.set)?;
             requests.push((arm, request));
         }
@@ -65,15 +70,6 @@ fn plan(args: &Run, scenario: &Scenario) -> Result<Vec<(Arm, Request)>, Error> {
         request.steps = args.steps.unwrap_or(request.steps);
     }
     Ok(requests)
-}
-
-/// The named arms, or all.
-pub(super) fn chosen(scenario: &Scenario, names: &[String]) -> Result<Vec<Arm>, Error> {
-    if names.is_empty() {
-        return Ok(scenario.arms.clone());
-    }
-    let found = names.iter().map(|name| scenario.arm(name).cloned());
-    Ok(found.collect::<Result<_, _>>()?)
 }
 
 /// One arm with every policy of a preset and the scenario's default knobs;
