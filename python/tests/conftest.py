@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -41,6 +42,11 @@ def framework(request: pytest.FixtureRequest) -> Iterator[Any]:
 def executor(module: ModuleType) -> Any:
     """Return the executor of either framework."""
     return importlib.import_module(f"{module.__name__}.graph.api")._pynative_executor
+
+
+def tensor(framework: Any, *values: float) -> Any:
+    """Return a vector of f32."""
+    return framework.Tensor(np.array(values, np.float32))
 
 
 def run_backward(module: ModuleType, *arguments: Any) -> None:

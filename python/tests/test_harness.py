@@ -20,6 +20,12 @@ FOLDER = REPOSITORY / "repros/hook_handle"
 SCRIPT = FOLDER / "repro_hook_handle_host_memory.py"
 
 
+def script_of(scenario: str) -> Path:
+    """Return the script of a scenario in the checkout."""
+    folder = REPOSITORY / "repros" / scenario
+    return folder / f"repro_{scenario}_host_memory.py"
+
+
 def run(
     *arguments: str | Path,
     script: Path = SCRIPT,
@@ -118,9 +124,15 @@ PYNATIVE_MODE, __version__ = 1, "0"
 Tensor = set_context = lambda *a, **k: None
 set_device = Tensor
 runtime = SimpleNamespace(synchronize=Tensor)
+mint = SimpleNamespace(add=None)
 """
     (package / "__init__.py").write_text(stand_in)
-    result = run("--arm", "none", environment={"PYTHONPATH": str(tmp_path)})
+    result = run(
+        "--arm",
+        "fits",
+        script=script_of("op_exception_output"),
+        environment={"PYTHONPATH": str(tmp_path)},
+    )
     assert result.returncode == 3
     assert "Traceback" in result.stderr
 
@@ -211,7 +223,7 @@ def test_a_damaged_scenario_is_named_with_its_line(
 def test_a_proc_that_cannot_be_read_is_invalid(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ms: Any
 ) -> None:
-    read = probes.Probes(ms, mock=True).read
+    read = probes.Probes(ms, (), mock=True).read
     assert read()["proc.anon"] > 0
     monkeypatch.setattr(probes, "SMAPS", tmp_path / "absent")
     with pytest.raises(errors.InvalidError, match=r"cannot read .*absent"):
@@ -259,3 +271,24 @@ def test_the_harness_needs_no_extension(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
     )
     assert (result.returncode, result.stdout) == (0, "main\n"), result.stderr
+
+
+def test_a_collective_without_a_kernel_is_unsupported_and_no_pass() -> None:
+    script = script_of("collective_event")
+    arm = ("--arm", "all_gather_into_tensor", "--steps", "2", "--every", "1")
+    on_cpu = run("--backend", "mockspore", *arm, script=script)
+    assert on_cpu.returncode == 3
+    assert "unsupported: The kernel DistCommAllGatherInto" in on_cpu.stderr
+    ascend = ("--device", "Ascend")
+    on_ascend = run("--backend", "mockspore", *ascend, *arm, script=script)
+    assert on_ascend.returncode == 0, on_ascend.stderr
+
+
+def test_a_knob_of_the_mock_is_refused_on_a_real_framework() -> None:
+    result = run("--set", "drops=7", script=script_of("node_abs_cache"))
+    assert "knob 'drops' exists on the mock only" in refused(result)
+
+
+def test_tuples_are_counted_by_references_where_bools_are_mortal(ms: Any) -> None:
+    read = probes.Probes(ms, ("py.refs_true",), mock=True).read
+    assert ("py.refs_true" in read()) == (sys.version_info < (3, 12))

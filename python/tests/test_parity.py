@@ -13,15 +13,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.conftest import executor, run_backward
+from tests.conftest import executor, run_backward, tensor
 
 
 def array(values: list[list[float]]) -> NDArray[np.float32]:
     return np.array(values, np.float32)
-
-
-def tensor(framework: Any, *values: float) -> Any:
-    return framework.Tensor(np.array(values, np.float32))
 
 
 def test_operators_agree_with_numpy(framework: Any) -> None:

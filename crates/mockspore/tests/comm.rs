@@ -215,13 +215,3 @@ fn dead_entries_make_every_later_search_longer() {
     );
     assert_eq!(runtime.device_events(), 100);
 }
-
-#[test]
-fn nothing_is_left_when_a_rank_is_gone() {
-    for release in [EventRelease::NeverErased, EventRelease::Pooled { cap: 2 }] {
-        let runtime = ten(release, CommHandle::wait);
-        runtime.set_acl_residue(0);
-        let events = runtime.live(Kind::Event);
-        assert_eq!(events, runtime.device_events() as u64);
-    }
-}

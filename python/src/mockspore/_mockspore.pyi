@@ -5,7 +5,7 @@ from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from typing_extensions import Self
+from typing_extensions import Self, disjoint_base
 
 __all__ = [
     "CommHandle",
@@ -75,6 +75,7 @@ class _TensorHookHandle:
 class CommHandle:
     def wait(self) -> None: ...
 
+@disjoint_base
 class FunctionBase:
     def __new__(cls) -> Self: ...
     needs_input_grad: Any

@@ -57,7 +57,7 @@ impl CommHandle {
     /// does not wait, and the event is neither destroyed nor reset.
     pub fn wait_on(&self, stream: StreamId) {
         let Some(event) = &self.event else { return };
-        if self.waited.get() & stream.bit() != 0 {
+        if self.waited_on(stream) {
             return;
         }
         self.waited.set(self.waited.get() | stream.bit());
@@ -68,6 +68,11 @@ impl CommHandle {
             let manager = &self.core.resource_manager;
             manager.destroy_event(&self.core.census, event);
         }
+    }
+
+    /// Whether this stream has waited for it.
+    pub fn waited_on(&self, stream: StreamId) -> bool {
+        self.waited.get() & stream.bit() != 0
     }
 
     /// Whether a stream has waited for it.

@@ -12,14 +12,15 @@
 
 use std::cell::Cell;
 use std::mem::size_of;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use crate::census::{Kind, Tally};
 use crate::device::stream::StreamId;
 use crate::runtime::Core;
 
 struct Body {
-    core: Rc<Core>,
+    /// Weak: the runtime's own registry holds events.
+    core: Weak<Core>,
     /// The tick at which the recorded work is done.
     completes_at: Cell<u64>,
     waited: Cell<bool>,
@@ -30,7 +31,10 @@ struct Body {
 
 impl Drop for Body {
     fn drop(&mut self) {
-        self.core.census.dropped(Kind::Event, DeviceEvent::SIZE);
+        // Gone only while the runtime itself ends, and its counts with it.
+        if let Some(core) = self.core.upgrade() {
+            core.census.dropped(Kind::Event, DeviceEvent::SIZE);
+        }
     }
 }
 
@@ -49,7 +53,7 @@ impl DeviceEvent {
     pub(crate) fn new(core: &Rc<Core>) -> Self {
         core.census.created(Kind::Event, Self::SIZE);
         let body = Rc::new(Body {
-            core: Rc::clone(core),
+            core: Rc::downgrade(core),
             completes_at: Cell::default(),
             waited: Cell::default(),
             destroyed: Cell::default(),
@@ -72,14 +76,16 @@ impl DeviceEvent {
         if self.body.destroyed.get() {
             self.happened(Tally::WaitedAfterDestroy);
         }
-        let streams = &self.body.core.streams;
-        streams.wait(stream, self.body.completes_at.get());
+        if let Some(core) = self.body.core.upgrade() {
+            core.streams.wait(stream, self.body.completes_at.get());
+        }
         self.body.waited.set(true);
     }
 
     /// Whether the recorded work is done.
     pub(crate) fn query(&self) -> bool {
-        self.body.core.streams.now() >= self.body.completes_at.get()
+        let core = self.body.core.upgrade();
+        core.is_none_or(|core| core.streams.now() >= self.body.completes_at.get())
     }
 
     /// Gives the device's event back.
@@ -102,7 +108,9 @@ impl DeviceEvent {
     }
 
     fn happened(&self, tally: Tally) {
-        self.body.core.census.happened(tally, 1);
+        if let Some(core) = self.body.core.upgrade() {
+            core.census.happened(tally, 1);
+        }
     }
 }
 
