@@ -15,7 +15,7 @@ enum Call {
     ReportLoop,
 }
 
-struct Calls {
+struct KernelArgument {
     runtime: Runtime,
     call: Call,
     calls: u64,
@@ -35,7 +35,7 @@ pub(crate) fn build(setting: &Setting<'_>) -> Result<Box<dyn Mock>, Error> {
     let input = setting.random_tensor(&[2, 2])?;
     // A differentiated input is a leaf from its first backward on.
     input.requires_grad_();
-    Ok(Box::new(Calls {
+    Ok(Box::new(KernelArgument {
         runtime: setting.runtime.clone(),
         call,
         calls: setting.integer("calls_per_step"),
@@ -44,19 +44,19 @@ pub(crate) fn build(setting: &Setting<'_>) -> Result<Box<dyn Mock>, Error> {
     }))
 }
 
-impl Mock for Calls {
+impl Mock for KernelArgument {
     fn step(&mut self) -> Result<(), Error> {
         (0..self.calls).try_for_each(|_| self.once())
     }
 }
 
-impl Calls {
+impl KernelArgument {
     fn once(&self) -> Result<(), Error> {
         match self.call {
             Call::Elementwise => ops::mul(&self.input, &self.weight).map(drop),
             Call::Sum => ops::sum(&self.input).map(drop),
             Call::Matmul => ops::matmul(&self.input, &self.weight).map(drop),
-            Call::GradWithoutSens => self.grad(|y| Ok(y)),
+            Call::GradWithoutSens => self.grad(Ok),
             Call::ReportLoop => self.grad(|y| ops::sum(&ops::mul(&y, &y)?)),
         }
     }

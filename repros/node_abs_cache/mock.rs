@@ -13,7 +13,7 @@ enum Then {
     RunBackward,
 }
 
-struct Norms {
+struct NodeAbsCache {
     runtime: Runtime,
     norms: u64,
     then: Then,
@@ -40,7 +40,7 @@ pub(crate) fn build(setting: &Setting<'_>) -> Result<Box<dyn Mock>, Error> {
     // A differentiated input is a leaf from its first backward on, and a leaf
     // has a gradient from its first `run_backward` on.
     input.requires_grad_();
-    let mut norms = Norms {
+    let mut norms = NodeAbsCache {
         runtime: setting.runtime.clone(),
         norms,
         then,
@@ -51,7 +51,7 @@ pub(crate) fn build(setting: &Setting<'_>) -> Result<Box<dyn Mock>, Error> {
     Ok(Box::new(norms))
 }
 
-impl Mock for Norms {
+impl Mock for NodeAbsCache {
     fn step(&mut self) -> Result<(), Error> {
         for _ in 0..self.norms {
             drop(ops::norm(&self.input)?);
@@ -60,7 +60,7 @@ impl Mock for Norms {
     }
 }
 
-impl Norms {
+impl NodeAbsCache {
     /// A backward of an operator that the cache does not see.
     fn end(&mut self) -> Result<(), Error> {
         let (runtime, inputs) = (&self.runtime, [self.input.clone()]);

@@ -7,7 +7,7 @@ use mockspore::{Block, Error, Runtime, Tensor, ops, recompute};
 
 use crate::mock::{Mock, Setting};
 
-struct Layers {
+struct RecomputeResidue {
     runtime: Runtime,
     layers: u64,
     recomputed: bool,
@@ -26,7 +26,7 @@ pub(crate) fn build(setting: &Setting<'_>) -> Result<Box<dyn Mock>, Error> {
     let input = setting.random_tensor(&[2, 2])?;
     // A differentiated input is a leaf from its first backward on.
     input.requires_grad_();
-    Ok(Box::new(Layers {
+    Ok(Box::new(RecomputeResidue {
         runtime: setting.runtime.clone(),
         layers: setting.integer("layers"),
         recomputed: setting.choice("recompute") == "on",
@@ -36,15 +36,16 @@ pub(crate) fn build(setting: &Setting<'_>) -> Result<Box<dyn Mock>, Error> {
     }))
 }
 
-impl Mock for Layers {
+impl Mock for RecomputeResidue {
     fn step(&mut self) -> Result<(), Error> {
         let stop = self.runtime.policies().recompute_stop;
         let forward = |inputs: &[Tensor]| {
             let mut outputs = inputs.to_vec();
             for _ in 0..self.layers {
-                outputs = match self.recomputed {
-                    true => recompute(&self.runtime, &self.block, &outputs, stop)?,
-                    false => self.block.forward(&outputs)?,
+                outputs = if self.recomputed {
+                    recompute(&self.runtime, &self.block, &outputs, stop)?
+                } else {
+                    self.block.forward(&outputs)?
                 };
             }
             Ok(outputs)

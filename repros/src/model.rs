@@ -125,11 +125,19 @@ impl<'a> Model<'a> {
     /// Bytes of glibc chunks that a real framework is predicted to keep after
     /// `step` steps: the same blocks and arrays, in the other allocator.
     pub fn glibc_bytes(&self, step: u64) -> u64 {
-        let malloced =
-            |kind: &str, request| match self.scenario.outside_malloc.iter().any(|k| k == kind) {
-                true => 0,
-                false => glibc_chunk(request),
-            };
+        let outside = |kind: &str| {
+            self.scenario
+                .outside_malloc
+                .iter()
+                .any(|other| other == kind)
+        };
+        let malloced = |kind: &str, request| {
+            if outside(kind) {
+                0
+            } else {
+                glibc_chunk(request)
+            }
+        };
         self.blocks(step, malloced) + self.arrays(step, glibc_chunk)
     }
 

@@ -43,7 +43,7 @@ fn no_byte_of_a_rank_is_unattributed_and_none_is_left_after_them() {
             for &op in &program {
                 bench.apply(op);
                 // The caller's list of handles, one for each collective.
-                let lists = bench.live() as i64 * nallocx(bench.handle_list_bytes()) as i64;
+                let lists = bench.live() as i64 * nallocx(Bench::handle_list_bytes()) as i64;
                 let unattributed = heap.thread_net() - birth - own - lists - attributed(&bench);
                 if unattributed != 0 {
                     let text = format!("{release:?} {op:?}: {unattributed} B");

@@ -4,6 +4,7 @@
 //! are `CPython`'s memory; what they hold is this allocator's, so the thread's
 //! net bytes are the mock's alone.
 
+mod apply;
 mod comm;
 mod convert;
 mod error;
@@ -30,6 +31,8 @@ static MALLOC_CONF: &[u8; 34] = b"narenas:1,background_thread:false\0";
 #[pymodule]
 mod _mockspore {
     #[pymodule_export]
+    use crate::apply::apply;
+    #[pymodule_export]
     use crate::comm::{
         CommHandle, all_gather, all_gather_into_tensor, all_reduce, all_reduce_primitive,
         broadcast, reduce_scatter_tensor, replicate,
@@ -40,7 +43,7 @@ mod _mockspore {
         run_backward, set_grad_flag,
     };
     #[pymodule_export]
-    use crate::function::{FunctionBase, apply};
+    use crate::function::FunctionBase;
     #[pymodule_export]
     use crate::operators::{add, matmul, mul, norm, relu, split, sub, sum};
     #[pymodule_export]

@@ -243,11 +243,11 @@ pub fn sum(a: &Tensor) -> Result<Tensor, Error> {
 /// What a hook on saved values raises.
 pub fn norm(a: &Tensor) -> Result<Tensor, Error> {
     let squares = Tensor::from_array(map(a.array(), |x| x * x), None);
-    let squared = Tensor::from_array(total(squares.array()), None);
+    let reduced = Tensor::from_array(total(squares.array()), None);
     a.core()
         .node_abs_cache
-        .enter(a.core(), &[&squares], &squared);
-    let output = map(squared.array(), f32::sqrt);
+        .enter(a.core(), &[&squares], &reduced);
+    let output = map(reduced.array(), f32::sqrt);
     record("Norm", &[a], output.clone(), || {
         let (saved, norm) = (Saved::new(a.array())?, output.at(0));
         Ok(move |grad: &Array| {

@@ -40,8 +40,7 @@ fn expected(bench: &Bench) -> std::ops::RangeInclusive<usize> {
             unwaited..=unwaited
         }
         // Work that has just been done is noticed with the next call.
-        EventRelease::OnCompletion => live + running..=bench.issued,
-        EventRelease::Pooled { .. } => live + running..=bench.issued,
+        EventRelease::OnCompletion | EventRelease::Pooled { .. } => live + running..=bench.issued,
         EventRelease::PooledUnchecked { .. } => live..=bench.issued,
     }
 }
@@ -65,7 +64,7 @@ proptest! {
     fn under_every_fix_nothing_outlives_its_handle_and_its_work(program in programs()) {
         for release in &ALL[1..] {
             let mut bench = Bench::new(*release);
-            program.iter().for_each(|&op| bench.apply(op));
+            bench.run(&program);
             bench.finish();
             let kept = match release {
                 EventRelease::Pooled { .. } | EventRelease::PooledUnchecked { .. } => CAP,
@@ -81,7 +80,7 @@ proptest! {
     fn the_safe_fixes_have_no_hazard_in_either_sense(program in programs()) {
         for release in [EventRelease::OnCompletion, EventRelease::Pooled { cap: CAP as u32 }] {
             let mut bench = Bench::new(release);
-            program.iter().for_each(|&op| bench.apply(op));
+            bench.run(&program);
             bench.finish();
             for hazard in HAZARDS {
                 prop_assert_eq!(bench.hazard(hazard), 0, "{:?} {:?}", release, hazard);
@@ -94,7 +93,8 @@ proptest! {
         for release in [EventRelease::NeverErased, EventRelease::ErasedByManager, EventRelease::OnWait] {
             let mut bench = Bench::new(release);
             // A caller's own event is destroyed at once, by its own wish.
-            program.iter().filter(|op| !matches!(op, Op::UseEvent)).for_each(|&op| bench.apply(op));
+            let own = |op: &Op| !matches!(op, Op::UseEvent);
+            bench.run(&program.iter().copied().filter(own).collect::<Vec<_>>());
             bench.finish();
             prop_assert_eq!(bench.hazard(Tally::DestroyedBeforeCompletion), bench.early, "{:?}", release);
             prop_assert_eq!(bench.hazard(Tally::DestroyedBeforeWait), bench.unwaited, "{:?}", release);
@@ -106,7 +106,7 @@ proptest! {
     fn policies_never_change_a_value(program in programs()) {
         let values = ALL.map(|release| {
             let mut bench = Bench::new(release);
-            program.iter().for_each(|&op| bench.apply(op));
+            bench.run(&program);
             bench.values
         });
         for other in &values[1..] {
@@ -120,7 +120,7 @@ fn unsafe_program(release: EventRelease, hazard: Tally) -> Option<Vec<Op>> {
     let mut runner = TestRunner::deterministic();
     let outcome = runner.run(&programs(), |program| {
         let mut bench = Bench::new(release);
-        program.iter().for_each(|&op| bench.apply(op));
+        bench.run(&program);
         match bench.hazard(hazard) {
             0 => Ok(()),
             times => Err(TestCaseError::fail(format!("{times} times"))),

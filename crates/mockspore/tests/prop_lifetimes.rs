@@ -76,7 +76,7 @@ proptest! {
     #[test]
     fn the_fixed_preset_keeps_nothing_that_grows(program in programs()) {
         let mut world = World::new(Policies::fixed());
-        program.iter().for_each(|&op| world.apply(op));
+        world.run(&program);
         let Account { tuples, abandoned, arguments, top_cells, .. } = world.account;
         prop_assert_eq!((tuples, abandoned, arguments), (0, 0, 0));
         prop_assert!(top_cells <= 1);
@@ -86,10 +86,10 @@ proptest! {
     #[test]
     fn policies_never_change_a_value_or_a_gradient(program in programs()) {
         // One input, so that callers that clear the field see the same.
-        let program: Vec<_> = program.into_iter().map(lifetimes::with_one_input).collect();
+        let program: Vec<_> = program.into_iter().map(lifetimes::programs::with_one_input).collect();
         let values = all_policies().into_iter().map(|policies| {
             let mut world = World::new(policies);
-            program.iter().for_each(|&op| world.apply(op));
+            world.run(&program);
             world.runtime.clear_res();
             world.values
         });

@@ -187,12 +187,11 @@ impl<K: Key, V> UnorderedMap<K, V> {
 
     fn link(&mut self, mut node: Box<Node<K, V>>) {
         let at = self.bucket_of(&node.key);
-        let run = match &self.buckets[at] {
-            Some(first) => first.key.run(),
-            None => {
-                self.last_run += 1;
-                self.last_run
-            }
+        let run = if let Some(first) = &self.buckets[at] {
+            first.key.run()
+        } else {
+            self.last_run += 1;
+            self.last_run
         };
         node.key.set_run(run);
         node.next = self.buckets[at].take();

@@ -147,12 +147,18 @@ impl Bench {
 
     #[allow(dead_code, reason = "not every user counts bytes")]
     /// Bytes of the list of handles that one collective returns.
-    pub(crate) fn handle_list_bytes(&self) -> usize {
+    pub(crate) fn handle_list_bytes() -> usize {
         RANKS * size_of::<CommHandle>()
     }
 
     pub(crate) fn hazard(&self, tally: Tally) -> u64 {
         self.ranks()[0].census().tally(tally)
+    }
+
+    pub(crate) fn run(&mut self, program: &[Op]) {
+        for &op in program {
+            self.apply(op);
+        }
     }
 
     pub(crate) fn apply(&mut self, op: Op) {
