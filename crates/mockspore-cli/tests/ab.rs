@@ -201,3 +201,35 @@ fn an_arm_without_a_real_counterpart_is_refused() {
     let output = ab(&framework("plain", 106), &["--arm", "erased_with_node"]);
     fails(&output, 2, "arm 'erased_with_node' has no real counterpart");
 }
+
+#[test]
+fn what_is_left_undone_when_the_time_of_all_is_up_is_invalid() {
+    let python = interpreter("slow", "sleep 30");
+    let started = std::time::Instant::now();
+    let output = ab(&python, &["--within", "1", "--arm", "none"]);
+    fails(&output, 3, "hung");
+    assert!(started.elapsed().as_secs() < 25, "it was not ended");
+}
+
+#[test]
+fn what_a_process_has_started_ends_with_it() {
+    let mark = Path::new(env!("CARGO_TARGET_TMPDIR")).join("orphan");
+    let _ = fs::remove_file(&mark);
+    let body = format!("(sleep 4; echo alive > {}) & sleep 30", mark.display());
+    let output = ab(
+        &interpreter("parent", &body),
+        &["--timeout", "1", "--arm", "none"],
+    );
+    fails(&output, 3, "hung");
+    std::thread::sleep(std::time::Duration::from_secs(5));
+    assert!(!mark.exists(), "the child went on");
+}
+
+#[test]
+fn a_knob_of_the_mock_has_no_meaning_in_an_ab() {
+    let output = Command::new(cargo_bin!("mockspore"))
+        .args(["ab", "node_abs_cache", "--set", "drops=7"])
+        .output()
+        .unwrap();
+    fails(&output, 2, "knob 'drops' exists on the mock only");
+}

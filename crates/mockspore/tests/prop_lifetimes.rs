@@ -4,6 +4,7 @@
 
 mod lifetimes;
 
+use lifetimes::programs::with_one_input;
 use lifetimes::{Account, LIMITS, World, all_policies, programs};
 use mockspore::census::Kind;
 use mockspore::{AbstractCache, Policies, Runtime};
@@ -86,7 +87,7 @@ proptest! {
     #[test]
     fn policies_never_change_a_value_or_a_gradient(program in programs()) {
         // One input, so that callers that clear the field see the same.
-        let program: Vec<_> = program.into_iter().map(lifetimes::programs::with_one_input).collect();
+        let program: Vec<_> = program.into_iter().map(with_one_input).collect();
         let values = all_policies().into_iter().map(|policies| {
             let mut world = World::new(policies);
             world.run(&program);

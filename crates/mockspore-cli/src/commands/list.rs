@@ -2,17 +2,17 @@
 
 use std::fmt::Write;
 
-use repros::registry::REGISTRY;
-
 use crate::args::List;
+use crate::commands::in_folder;
 use crate::error::Error;
 use crate::output::{Outcome, print};
 
 /// Prints the scenarios with their knobs and arms.
 pub(crate) fn list(args: &List) -> Result<Outcome, Error> {
     let mut text = String::new();
-    for entry in REGISTRY {
-        let scenario = entry.scenario(args.source.scenarios.as_deref())?;
+    let dir = args.source.scenarios.as_deref();
+    for entry in in_folder(dir) {
+        let scenario = entry.scenario(dir)?;
         let mut line = |args: std::fmt::Arguments<'_>| {
             // Writing to a String cannot fail.
             let _ = writeln!(text, "{args}");

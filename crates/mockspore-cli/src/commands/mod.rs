@@ -4,6 +4,8 @@ pub(crate) mod ab;
 pub(crate) mod list;
 pub(crate) mod run;
 
+use std::path::Path;
+
 use repros::registry::{Entry, REGISTRY};
 use repros::scenario::{Arm, Scenario};
 
@@ -21,13 +23,13 @@ struct Selected {
 /// that have one of the arms and all of the knobs.
 fn selected(common: &Common) -> Result<Vec<Selected>, Error> {
     let named = !common.names.is_empty();
+    let dir = common.source.scenarios.as_deref();
     let entries = if named {
         let found = common.names.iter().map(|name| Entry::find(name));
         found.collect::<Result<_, _>>()?
     } else {
-        REGISTRY.to_vec()
+        in_folder(dir)
     };
-    let dir = common.source.scenarios.as_deref();
     let loaded = entries
         .into_iter()
         .map(|entry| Ok((entry, entry.scenario(dir)?)));
@@ -63,6 +65,17 @@ fn selected(common: &Common) -> Result<Vec<Selected>, Error> {
         }
     });
     Ok(selected.collect())
+}
+
+/// The built-in scenarios, or those that the user's folder has; all of them if
+/// it has none, so that the first one missing is named.
+fn in_folder(dir: Option<&Path>) -> Vec<Entry> {
+    let there = |entry: &Entry| dir.is_none_or(|dir| dir.join(entry.name).is_dir());
+    let found: Vec<Entry> = REGISTRY.into_iter().filter(there).collect();
+    if found.is_empty() {
+        return REGISTRY.to_vec();
+    }
+    found
 }
 
 /// Whether each arm and knob asked for exists somewhere.

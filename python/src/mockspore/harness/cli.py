@@ -73,6 +73,8 @@ def _run(
         return
     policies = arm.get("policies", {})
     ms = backend.load(options.backend)
+    if not mock:
+        scenario.require_offered(ms.__version__)
     rank = backend.set_up(
         ms,
         mock=mock,

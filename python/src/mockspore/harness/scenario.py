@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from .errors import UsageError
+from .errors import UnsupportedError, UsageError
 
 SCHEMA_VERSION = 1
 
@@ -47,6 +47,7 @@ class Scenario:
             self._defaults = {
                 name: knob["default"] for name, knob in self.knobs.items()
             }
+            self._releases: dict[str, str] = data["releases"]
             self._ranks: str | None = data.get("ranks")
             for key in ("control", "steps", "every", "warmup"):
                 _ = self.real[key]
@@ -56,6 +57,11 @@ class Scenario:
     def ranks(self, knobs: dict[str, int | str]) -> int | None:
         """Return the number of ranks, if the scenario has ranks."""
         return None if self._ranks is None else int(knobs[self._ranks])
+
+    def require_offered(self, version: str) -> None:
+        """Stop where the release lacks what the scenario needs."""
+        if self._releases.get(version) == "not_offered":
+            raise UnsupportedError(f"release {version} lacks what {self.name} needs")
 
     def refuse_mock_only(self, assignments: Iterable[str]) -> None:
         """Refuse to set what a real framework does not let one set."""
