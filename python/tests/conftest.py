@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mockspore.harness.setting import Setting
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
@@ -41,7 +43,7 @@ def framework(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 def executor(module: ModuleType) -> Any:
     """Return the executor of either framework."""
-    return importlib.import_module(f"{module.__name__}.graph.api")._pynative_executor
+    return Setting(module, "", {}, {}).executor()
 
 
 def tensor(framework: Any, *values: float) -> Any:

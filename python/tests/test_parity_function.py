@@ -65,10 +65,41 @@ def test_fields_take_any_object_and_none_or_del_clears(framework: Any) -> None:
         assert getattr(ctx, name) == [1, 2]
         setattr(ctx, name, None)
         assert getattr(ctx, name) is None
-    ctx.needs_input_grad = (True,)
-    del ctx.needs_input_grad
-    assert ctx.needs_input_grad is None
+        setattr(ctx, name, (True,))
+        delattr(ctx, name)
+        assert getattr(ctx, name) is None
     assert ctx.saved_tensors == ()
+    ctx.saved_tensors = (1, 2)
+    assert ctx.saved_tensors == (1, 2)
+    del ctx.saved_tensors
+    assert ctx.saved_tensors == ()
+    with pytest.raises(AttributeError, match="materialize_grads"):
+        _ = ctx.materialize_grads
+
+
+def test_no_gradient_flows_into_a_marked_output(framework: Any) -> None:
+    def forward(ctx: Any, x: Any) -> Any:
+        first, second = framework.mint.add(x, x), framework.mint.mul(x, x)
+        ctx.mark_non_differentiable(second)
+        return first, second
+
+    custom = function(framework, forward, lambda ctx, g, _: framework.mint.add(g, g))
+
+    def call(x: Any) -> Any:
+        first, second = custom.apply(x)
+        assert (first._requires_grad, second._requires_grad) == (True, False)
+        return framework.mint.mul(first, second)
+
+    x, ones = tensor(framework, 3.0, 4.0), tensor(framework, 1.0, 1.0)
+    result = framework.grad(call, sens_param=True)(x, ones)
+    assert result.asnumpy().tolist() == [18.0, 32.0]
+
+
+def test_an_input_that_is_returned_has_a_graph_of_its_own(framework: Any) -> None:
+    custom = function(
+        framework, lambda ctx, x: x, lambda ctx, g: framework.mint.add(g, g)
+    )
+    assert grad(framework, custom).asnumpy().tolist() == [2.0, 2.0]
 
 
 @pytest.mark.parametrize("name", ["dirty_tensors", "non_differentiable"])

@@ -3,17 +3,20 @@
 
 use std::rc::Rc;
 
-use mockspore::{Error, Function, FunctionCtx, NeedsInputGrad, Runtime, Tensor, apply, ops};
+use mockspore::{Error, Function, FunctionCtx, NeedsInputGrad, Runtime, Tensor, apply_to, ops};
 
 use crate::mock::{Mock, Setting};
 
 /// Doubles its first input, and clears the field where the caller does.
-struct Double(NeedsInputGrad);
+struct Double {
+    clear: NeedsInputGrad,
+    inputs: usize,
+}
 
 impl Function for Double {
     fn forward(&self, ctx: &FunctionCtx, inputs: &[Tensor]) -> Result<Vec<Tensor>, Error> {
         let output = ops::add(&inputs[0], &inputs[0])?;
-        if self.0 == NeedsInputGrad::ClearedInForward {
+        if self.clear == NeedsInputGrad::ClearedInForward {
             ctx.clear_needs_input_grad();
         }
         Ok(vec![output])
@@ -24,11 +27,10 @@ impl Function for Double {
         ctx: &FunctionCtx,
         grads: &[Option<Tensor>],
     ) -> Result<Vec<Option<Tensor>>, Error> {
-        let inputs = ctx.needs_input_grad().map_or(1, |needs| needs.len());
         let twice = grads[0].as_ref().map(|grad| ops::add(grad, grad));
-        let mut all = vec![None; inputs];
+        let mut all = vec![None; self.inputs];
         all[0] = twice.transpose()?;
-        if self.0 == NeedsInputGrad::ClearedInBackward {
+        if self.clear == NeedsInputGrad::ClearedInBackward {
             ctx.clear_needs_input_grad();
         }
         Ok(all)
@@ -39,8 +41,9 @@ struct Applies {
     runtime: Runtime,
     function: Rc<dyn Function>,
     under_grad: bool,
-    /// The same tensor in every place.
-    inputs: Vec<Tensor>,
+    input: Tensor,
+    /// The input, and arguments that are no tensors.
+    arguments: Vec<Option<Tensor>>,
     sens: Vec<Tensor>,
 }
 
@@ -54,11 +57,18 @@ pub(crate) fn build(setting: &Setting<'_>) -> Result<Box<dyn Mock>, Error> {
     // A differentiated input is a leaf from its first backward on.
     input.requires_grad_();
     let sens = setting.random_tensor(&[2, 2])?;
+    let inputs = setting.integer("inputs_per_apply") as usize;
+    let mut arguments = vec![None; inputs];
+    arguments[0] = Some(input.clone());
     Ok(Box::new(Applies {
         runtime: setting.runtime.clone(),
-        function: Rc::new(Double(setting.runtime.policies().needs_input_grad)),
+        function: Rc::new(Double {
+            clear: setting.runtime.policies().needs_input_grad,
+            inputs,
+        }),
         under_grad: setting.choice("apply") != "outside_grad",
-        inputs: vec![input; setting.integer("inputs_per_apply") as usize],
+        input,
+        arguments,
         sens: vec![sens; applies],
     }))
 }
@@ -67,16 +77,16 @@ impl Mock for Applies {
     fn step(&mut self) -> Result<(), Error> {
         let forward = |_: &[Tensor]| {
             let applies = self.sens.iter().map(|_| {
-                let mut outputs = apply(&self.runtime, &self.function, &self.inputs)?;
+                let mut outputs = apply_to(&self.runtime, &self.function, &self.arguments)?;
                 Ok(outputs.swap_remove(0))
             });
             applies.collect::<Result<Vec<_>, Error>>()
         };
         if !self.under_grad {
-            return forward(&self.inputs).map(drop);
+            return forward(&[]).map(drop);
         }
         let runtime = &self.runtime;
-        let input = &self.inputs[..1];
+        let input = std::slice::from_ref(&self.input);
         runtime
             .grad(forward, input, &[0], Some(&self.sens))
             .map(drop)

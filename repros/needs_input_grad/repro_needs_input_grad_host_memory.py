@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 harness: Any = importlib.import_module("harness")
 
 
-def make_function(ms: Any, clear: str) -> Any:
+def make_function(ms: Any, clear: str, inputs: int) -> Any:
     """Make the custom function: it doubles its first input."""
 
     class Double(ms._Function):  # type: ignore[misc]
@@ -28,8 +28,6 @@ def make_function(ms: Any, clear: str) -> Any:
 
         @staticmethod
         def backward(ctx: Any, grad: Any) -> Any:
-            # Cleared last: nothing can read the field afterwards.
-            inputs = len(ctx.needs_input_grad or (True,))
             twice = ms.mint.add(grad, grad)
             if clear == "cleared_in_backward":
                 ctx.needs_input_grad = None
@@ -46,9 +44,9 @@ class Applies:
         where = setting.choice("apply")
         applies = 0 if where == "nowhere" else setting.integer("applies_per_step")
         clear = setting.policy("needs_input_grad", "kept")
-        self.function = make_function(ms, clear)
-        self.under_grad = where != "outside_grad"
         self.inputs = setting.integer("inputs_per_apply")
+        self.function = make_function(ms, clear, self.inputs)
+        self.under_grad = where != "outside_grad"
         self.applies = applies
         self.x = setting.random_tensor(2, 2)
         self.x.requires_grad_()
@@ -66,7 +64,8 @@ class Applies:
         """All applies, from the same input; a product if there is none."""
         if self.applies == 0:
             return (self.mul(x, x),)
-        inputs = (x,) * self.inputs
+        # All but the first are no tensors: one True in each tuple.
+        inputs = (x, *(None,) * (self.inputs - 1))
         return tuple(self.function.apply(*inputs) for _ in range(self.applies))
 
 

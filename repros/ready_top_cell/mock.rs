@@ -1,9 +1,12 @@
 //! The step on the mock: forwards of a cell with `set_grad`, and no grad. The
 //! same step on `ms` is in `repro_ready_top_cell_host_memory.py`.
 
-use mockspore::{Error, Runtime, Tensor, ops};
+use mockspore::{CellId, Error, Runtime, Tensor, ops};
 
 use crate::mock::{Mock, Setting};
+
+/// The one cell.
+const CELL: CellId = CellId(1);
 
 /// What follows the recorded forward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,12 +54,15 @@ impl Mock for Forwards {
         let runtime = &self.runtime;
         match self.then {
             Then::NotRecorded => forward(&inputs).map(drop),
-            Then::Grad => runtime
-                .grad(forward, &inputs, &[0], Some(&self.sens))
-                .map(drop),
-            Then::Nothing => runtime.forward_with_grad(forward, &inputs).map(drop),
+            Then::Grad => {
+                runtime.forward_with_grad(CELL, forward, &inputs)?;
+                runtime
+                    .grad_of(Some(CELL), forward, &inputs, &[0], Some(&self.sens))
+                    .map(drop)
+            }
+            Then::Nothing => runtime.forward_with_grad(CELL, forward, &inputs).map(drop),
             Then::ClearRes => {
-                runtime.forward_with_grad(forward, &inputs)?;
+                runtime.forward_with_grad(CELL, forward, &inputs)?;
                 runtime.clear_res();
                 Ok(())
             }

@@ -38,14 +38,14 @@ class Forwards:
         weight = setting.random_tensor(2, 2)
         self.cell = make_cell(setting.ms, setting.integer("operators"), weight)
         self.grad = setting.ms.ops.GradOperation(sens_param=True)(self.cell)
-        if self.then in ("set_grad", "clear_res"):
+        if self.then != "no_set_grad":
             self.cell.set_grad()
 
     def step(self) -> Any:
         """Run one forward, and what follows it."""
+        output = self.cell(self.x)
         if self.then == "grad":
             return self.grad(self.x, self.sens)
-        output = self.cell(self.x)
         if self.then == "clear_res":
             output.asnumpy()
             self.executor.clear_res()

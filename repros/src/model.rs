@@ -10,7 +10,9 @@ use mockspore::Device;
 use mockspore::model::{bucket_count, capacity};
 use mockspore_growth::probe::jemalloc::nallocx;
 
-use crate::scenario::{Arm, Array, BlockSize, Cap, Growth, Knobs, MockExpectation, Scenario};
+use crate::scenario::{
+    Arm, Array, BlockSize, Cap, Count, Growth, Knobs, MockExpectation, Scenario,
+};
 
 /// The declared model of one arm with given knobs on a device.
 #[derive(Debug)]
@@ -106,7 +108,7 @@ impl<'a> Model<'a> {
         let arrays = arrays.map(|array| {
             let of = array.of.as_deref().unwrap_or_default();
             let most = self.cap_objects(of).unwrap_or_default() / self.ranks();
-            let slots = slots(array, most + self::of(&self.mock.keeps_per_call, of));
+            let slots = slots(array, most + self.per_call(of));
             self.ranks() * nallocx((slots * array.slot_bytes) as usize)
         });
         Some(blocks + arrays.sum::<u64>())
@@ -191,7 +193,7 @@ impl<'a> Model<'a> {
         let once = of(&self.mock.keeps_once, kind);
         if let Some(cap) = self.of_cap(kind).filter(|_| self.mock.capped) {
             let calls = self.knob(&self.scenario.calls_per_step) * step;
-            let per_call = of(&self.mock.keeps_per_call, kind);
+            let per_call = self.per_call(kind);
             return self.ranks() * self.after_drops(cap, once, per_call, calls);
         }
         let steps = if self.mock.replaces { 1 } else { step };
@@ -204,7 +206,7 @@ impl<'a> Model<'a> {
         match self.of_cap(kind) {
             // The entries of one call come before the size is looked at.
             Some(cap) if self.mock.capped => {
-                made.min(self.knob(&cap.threshold) + of(&self.mock.keeps_per_call, kind))
+                made.min(self.knob(&cap.threshold) + self.per_call(kind))
             }
             _ => made,
         }
@@ -238,8 +240,16 @@ impl<'a> Model<'a> {
         {
             return 0;
         }
-        self.calls() * of(&self.mock.keeps_per_call, kind)
-            + self.ranks() * of(&self.mock.keeps_per_step, kind)
+        self.calls() * self.per_call(kind) + self.ranks() * of(&self.mock.keeps_per_step, kind)
+    }
+
+    /// Objects that one call makes and does not free itself.
+    fn per_call(&self, kind: &str) -> u64 {
+        match self.mock.keeps_per_call.get(kind) {
+            None => 0,
+            Some(Count::Fixed(number)) => *number,
+            Some(Count::Knob(knob)) => self.knob(knob),
+        }
     }
 
     fn of_cap(&self, kind: &str) -> Option<&Cap> {

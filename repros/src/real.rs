@@ -3,7 +3,7 @@
 use mockspore::Device;
 use mockspore_growth::compare::difference;
 use mockspore_growth::protocol::THREAD_NET;
-use mockspore_growth::report::Compare;
+use mockspore_growth::report::{Compare, Run};
 use mockspore_growth::{Error as GrowthError, Slope, Verdict};
 use serde_json::Map;
 
@@ -48,17 +48,23 @@ pub fn compare(
         .first()
         .map(|process| process.run.clone())
         .ok_or_else(missing)?;
+    let device = device_of(&run)?;
     // A declared cap that the run does not cover leaves it open what is to come.
     let model = processes
         .first()
-        .map(|one| Model::new(scenario, arm, one.knobs(), device_of(&run.device)));
+        .map(|one| Model::new(scenario, arm, one.knobs(), device));
     let uncovered = model.and_then(|model| model.cap_uncovered(window.to));
     let verdict = if uncovered.is_some() {
         Verdict::Inconclusive
     } else {
         found.verdict
     };
-    let (expected, [low, high]) = expectation.of(&run.version, device_of(&run.device));
+    let (expected, range) = expectation.of(&run.version, device);
+    let times = scenario.real.per_call_times.as_ref();
+    let times = times
+        .zip(processes.first())
+        .and_then(|(knob, one)| one.knobs().integer(knob));
+    let [low, high] = range.map(|end| end * times.unwrap_or(1) as f64);
     let falls = expectation.falls.map(|falls| {
         let shown = processes.iter().map(|one| one.shows(metric, falls));
         shown.collect::<Result<Vec<bool>, Error>>()
@@ -122,7 +128,7 @@ pub fn compare_mock(
     let process = process.ok_or_else(|| GrowthError::BrokenGrid("no process".to_owned()))?;
     let metric = &*scenario.real.mock_metric;
     let measured = process.per_call(metric)?;
-    let device = device_of(&process.run.device);
+    let device = device_of(&process.run)?;
     let model = Model::new(scenario, arm, process.knobs(), device);
     let expectation = arm.expectation(device);
     let at = |step| match metric {
@@ -160,12 +166,12 @@ pub fn compare_mock(
     })
 }
 
-/// The device of a row.
-pub fn device_of(name: &str) -> Device {
-    match name {
-        "Ascend" => Device::Ascend,
-        _ => Device::Cpu,
-    }
+/// The device that a process says it ran on.
+fn device_of(run: &Run) -> Result<Device, Error> {
+    Device::named(&run.device).ok_or_else(|| {
+        let why = format!("the run row names an unknown device '{}'", run.device);
+        GrowthError::BrokenGrid(why).into()
+    })
 }
 
 /// The row of an arm whose measurement is unusable.
@@ -182,10 +188,10 @@ pub fn invalid(scenario: &Scenario, arm: &Arm, backend: &str, device: &str, why:
         metric: scenario.real.metrics.join(" or "),
         difference_per_call: None,
         verdict: Verdict::Invalid,
-        expected: arm
-            .real
-            .as_ref()
-            .map_or(Verdict::Invalid, |real| real.verdict),
+        expected: match (&arm.real, Device::named(device)) {
+            (Some(real), Some(device)) => real.of("", device).0,
+            _ => Verdict::Invalid,
+        },
         as_expected: false,
         evidence,
     }

@@ -152,10 +152,7 @@ impl Judged<'_> {
             backend: "mockspore".to_owned(),
             version: self.request.version.clone(),
             mockspore_version: env!("CARGO_PKG_VERSION").to_owned(),
-            device: match self.request.device {
-                Device::Cpu => "CPU".to_owned(),
-                Device::Ascend => "Ascend".to_owned(),
-            },
+            device: self.request.device.name().to_owned(),
             seed: self.request.seed,
             knobs: self.request.knobs.to_map(),
             steps: self.request.steps,

@@ -143,10 +143,7 @@ pub(crate) enum DeviceArg {
 
 impl DeviceArg {
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Cpu => "CPU",
-            Self::Ascend => "Ascend",
-        }
+        self.device().name()
     }
 
     pub(crate) fn device(self) -> mockspore::Device {

@@ -1,12 +1,13 @@
 //! Tables for people.
 
 use comfy_table::{CellAlignment, Table, presets};
+use mockspore::Device;
 use mockspore::census::Kind;
 use mockspore_growth::protocol::{THREAD_NET, UNATTRIBUTED};
 use mockspore_growth::report::{Compare, Row, Run, VerdictRow};
 use mockspore_growth::{Shape, Slope, Verdict};
 use repros::model::Model;
-use repros::real::{Window, device_of};
+use repros::real::Window;
 use repros::scenario::{Knobs, Scenario, Unit};
 use serde_json::Value;
 
@@ -182,7 +183,7 @@ fn predicted(scenario: &Scenario, run: &Run, window: Window) -> Option<f64> {
         .arm(&run.arm)
         .ok()
         .filter(|_| scenario.real.predicts)?;
-    let model = Model::new(scenario, arm, &knobs, device_of(&run.device));
+    let model = Model::new(scenario, arm, &knobs, Device::named(&run.device)?);
     let at = |step| match scenario.real.unit {
         Unit::MallocBytes => model.glibc_bytes(step),
         Unit::Objects => model.objects(&scenario.primary, step),

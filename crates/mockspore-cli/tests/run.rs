@@ -309,7 +309,10 @@ fn an_arm_or_a_knob_chooses_the_scenarios_that_have_it() {
     let message = refused(&["run", "hook_handle", "--arm", "sync"]);
     assert!(message.contains("unknown arm 'sync'"), "{message}");
     let message = refused(&["run", "--arm", "sync", "--set", "layers=3"]);
-    assert!(message.contains("no scenario has all"), "{message}");
+    assert!(
+        message.contains("no scenario has 'sync' and all of the knobs set"),
+        "{message}"
+    );
 }
 
 #[test]

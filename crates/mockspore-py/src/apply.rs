@@ -22,7 +22,8 @@ use crate::tensor::Tensor;
 struct PythonFunction {
     class: Py<PyType>,
     ctx: Py<FunctionBase>,
-    arguments: Py<PyTuple>,
+    /// Let go when the forward has them.
+    arguments: RefCell<Option<Py<PyTuple>>>,
     /// What the forward returned, for the caller of apply.
     returned: RefCell<Option<Py<PyAny>>>,
 }
@@ -56,7 +57,9 @@ impl PythonFunction {
             forget(fields.needs_input_grad.replace(Some(needs.unbind())));
             fields.ctx.replace(Some(ctx.clone()));
         }
-        let arguments = with_first(fields.as_any(), self.arguments.bind(py).iter())?;
+        let arguments = self.arguments.take().into_iter();
+        let arguments = arguments.flat_map(|all| all.into_bound(py));
+        let arguments = with_first(fields.as_any(), arguments)?;
         let output = self.class.bind(py).getattr("forward")?.call1(arguments)?;
         let fields = fields.borrow();
         if let Some(dirty) = marked(py, &fields.dirty_tensors, "dirty_tensors")? {
@@ -66,7 +69,6 @@ impl PythonFunction {
             ctx.mark_non_differentiable(&constant);
         }
         ctx.set_materialize_grads(fields.materialize_grads.get());
-        // The mock's ctx is the node's; a strong reference here would be a cycle.
         fields.saved.set(true);
         let tensors = outputs(&output);
         self.returned.replace(Some(output.unbind()));
@@ -139,7 +141,7 @@ pub(crate) fn apply<'py>(
     let function = Rc::new(PythonFunction {
         class: cls.clone().unbind(),
         ctx: cls.call0()?.cast_into::<FunctionBase>()?.unbind(),
-        arguments: arguments.unbind(),
+        arguments: RefCell::new(Some(arguments.unbind())),
         returned: RefCell::default(),
     });
     let shared: Rc<dyn Function> = Rc::clone(&function) as Rc<dyn Function>;

@@ -147,6 +147,10 @@ pub(crate) fn all_reduce_primitive(
 ) -> PyResult<Tensor> {
     let op = reduction(py, op)?;
     let tensors: Vec<mockspore::Tensor> = inputs.iter().map(|input| input.0.clone()).collect();
+    // Replicas have the values that rank 0 has by now.
+    if let [own, replicas @ ..] = &tensors[..] {
+        replicas.iter().for_each(|replica| replica.copy_(own));
+    }
     let outputs = current_world().all_reduce_primitive(&tensors, op);
     let outputs = outputs.map_err(|error| raise(py, error))?;
     let own = outputs.into_iter().next().map(Tensor);

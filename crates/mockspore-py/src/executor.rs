@@ -7,7 +7,7 @@
 
 use std::rc::Rc;
 
-use mockspore::{Block, Error, RecomputeStop, Runtime};
+use mockspore::{Block, CellId, Error, RecomputeStop, Runtime};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -19,49 +19,65 @@ type Tensors = Vec<Tensor>;
 
 /// `function(*inputs)` and the gradients at `positions`.
 #[pyfunction]
-#[pyo3(signature = (function, inputs, positions, sens))]
+#[pyo3(signature = (function, inputs, positions, sens, cell=None))]
 pub(crate) fn grad(
     py: Python<'_>,
     function: &Bound<'_, PyAny>,
     inputs: Vec<PyRef<'_, Tensor>>,
     positions: Vec<usize>,
     sens: Option<Vec<PyRef<'_, Tensor>>>,
+    cell: Option<u64>,
 ) -> PyResult<(Py<PyAny>, Tensors)> {
     let tensors = unwrap(&inputs);
     let sens = sens.map(|sens| unwrap(&sens));
     let mut returned = None;
-    let forward = |_: &[mockspore::Tensor]| {
-        // The caller's own objects, which wrap the tensors given here.
-        let arguments = PyTuple::new(py, &inputs).map_err(raised)?;
-        let output = function.call1(arguments).map_err(raised)?;
-        let outputs = outputs(&output).map_err(raised);
-        returned = Some(output.unbind());
-        outputs
+    let forward = |_: &[mockspore::Tensor]| call(function, &inputs, &mut returned);
+    let result = with_runtime(|runtime| {
+        runtime.grad_of(
+            cell.map(CellId),
+            forward,
+            &tensors,
+            &positions,
+            sens.as_deref(),
+        )
+    });
+    let (outputs, grads) = result.map_err(|error| raise(py, error))?;
+    // A kept forward was consumed: nothing was called.
+    let output = match returned {
+        Some(output) => output,
+        None => PyTuple::new(py, outputs.into_iter().map(Tensor))?
+            .into_any()
+            .unbind(),
     };
-    let result =
-        with_runtime(|runtime| runtime.grad(forward, &tensors, &positions, sens.as_deref()));
-    let (_, grads) = result.map_err(|error| raise(py, error))?;
-    let output = returned.unwrap_or_else(|| py.None());
     Ok((output, grads.into_iter().map(Tensor).collect()))
 }
 
-/// `function(*inputs)`, recorded and kept for a grad that may come.
+/// Calls a Python function with the caller's own objects; its tensors, and what
+/// it returned.
+fn call(
+    function: &Bound<'_, PyAny>,
+    inputs: &[PyRef<'_, Tensor>],
+    returned: &mut Option<Py<PyAny>>,
+) -> Result<Vec<mockspore::Tensor>, Error> {
+    let arguments = PyTuple::new(function.py(), inputs).map_err(raised)?;
+    let output = function.call1(arguments).map_err(raised)?;
+    let tensors = outputs(&output).map_err(raised);
+    *returned = Some(output.unbind());
+    tensors
+}
+
+/// `function(*inputs)`, recorded and kept for a grad of the cell.
 #[pyfunction]
 pub(crate) fn forward_with_grad(
     py: Python<'_>,
+    cell: u64,
     function: &Bound<'_, PyAny>,
     inputs: Vec<PyRef<'_, Tensor>>,
 ) -> PyResult<Py<PyAny>> {
     let tensors = unwrap(&inputs);
     let mut returned = None;
-    let forward = |_: &[mockspore::Tensor]| {
-        let arguments = PyTuple::new(py, &inputs).map_err(raised)?;
-        let output = function.call1(arguments).map_err(raised)?;
-        let outputs = outputs(&output).map_err(raised);
-        returned = Some(output.unbind());
-        outputs
-    };
-    let kept = with_runtime(|runtime| runtime.forward_with_grad(forward, &tensors));
+    let forward = |_: &[mockspore::Tensor]| call(function, &inputs, &mut returned);
+    let kept = with_runtime(|runtime| runtime.forward_with_grad(CellId(cell), forward, &tensors));
     kept.map_err(|error| raise(py, error))?;
     Ok(returned.unwrap_or_else(|| py.None()))
 }
@@ -121,7 +137,7 @@ pub(crate) fn queue_backward_final_callback(py: Python<'_>, callback: Py<PyAny>)
         .map_err(|error| raise(py, error))
 }
 
-/// Clears the hook map and the grad flag.
+/// Clears the hook map, the cache of abstracts, kept forwards and the grad flag.
 #[pyfunction]
 pub(crate) fn clear_res() {
     with_runtime(Runtime::clear_res);

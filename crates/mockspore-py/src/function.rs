@@ -118,7 +118,15 @@ impl FunctionBase {
 
     #[setter(saved_tensors)]
     fn set_saved_tensors(&self, value: Option<Bound<'_, PyAny>>) {
+        if let Some(ctx) = &*self.ctx.borrow() {
+            ctx.save_for_backward(&[]);
+        }
         store(&self.saved_tensors, value);
+    }
+
+    #[deleter(saved_tensors)]
+    fn delete_saved_tensors(&self) {
+        self.set_saved_tensors(None);
     }
 
     #[getter(dirty_tensors)]
@@ -131,6 +139,11 @@ impl FunctionBase {
         store(&self.dirty_tensors, value);
     }
 
+    #[deleter(dirty_tensors)]
+    fn delete_dirty_tensors(&self) {
+        self.set_dirty_tensors(None);
+    }
+
     #[getter(non_differentiable)]
     fn get_non_differentiable(&self, py: Python<'_>) -> Option<Py<PyAny>> {
         read(py, &self.non_differentiable)
@@ -139,6 +152,17 @@ impl FunctionBase {
     #[setter(non_differentiable)]
     fn set_non_differentiable(&self, value: Option<Bound<'_, PyAny>>) {
         store(&self.non_differentiable, value);
+    }
+
+    #[deleter(non_differentiable)]
+    fn delete_non_differentiable(&self) {
+        self.set_non_differentiable(None);
+    }
+
+    /// Write-only, as upstream: see `set_materialize_grads`.
+    #[setter(materialize_grads)]
+    fn write_materialize_grads(&self, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.set_materialize_grads(value)
     }
 
     /// Keeps tensors for the backward.

@@ -42,14 +42,10 @@ fn value_error(py: Python<'_>, message: String) -> PyErr {
 }
 
 fn device_of(py: Python<'_>, name: &str) -> PyResult<Device> {
-    match name {
-        "CPU" => Ok(Device::Cpu),
-        "Ascend" => Ok(Device::Ascend),
-        _ => Err(value_error(
-            py,
-            format!("device must be 'CPU' or 'Ascend', but got '{name}'"),
-        )),
-    }
+    Device::named(name).ok_or_else(|| {
+        let message = format!("device must be 'CPU' or 'Ascend', but got '{name}'");
+        value_error(py, message)
+    })
 }
 
 /// Replaces the Runtime by `ranks` new ones: every policy of `version`, then
@@ -82,9 +78,15 @@ pub(crate) fn reset(
     let policies: Policies =
         serde_json::from_value(fields).map_err(|error| value_error(py, error.to_string()))?;
     let world = world(policies, device_of(py, device)?, ranks);
-    // The old world ends outside of the borrow: hooks may run Python code.
-    drop(WORLD.replace(world));
+    end(WORLD.replace(world));
     Ok(())
+}
+
+/// Ends a world, outside of the borrow: hooks may run Python code. Forwards
+/// that are kept hold tensors, and those their runtime.
+fn end(world: World) {
+    world.ranks().iter().for_each(Runtime::clear_res);
+    drop(world);
 }
 
 /// A Python mapping as JSON, by Python's own rules.
@@ -105,7 +107,7 @@ pub(crate) fn set_device(py: Python<'_>, device_target: &str) -> PyResult<()> {
     let first = &old.ranks()[0];
     if wanted != first.device() {
         let world = world(first.policies(), wanted, old.ranks().len());
-        drop(WORLD.replace(world));
+        end(WORLD.replace(world));
     }
     Ok(())
 }
@@ -146,10 +148,7 @@ pub(crate) fn set_acl_residue(bytes: usize) {
 /// The device of the Runtime.
 #[pyfunction]
 pub(crate) fn device() -> &'static str {
-    match with_runtime(Runtime::device) {
-        Device::Cpu => "CPU",
-        Device::Ascend => "Ascend",
-    }
+    with_runtime(Runtime::device).name()
 }
 
 /// Live objects by kind, of all ranks.

@@ -1,12 +1,13 @@
 //! What the executor runs: forwards that are recorded, and backwards.
 //!
 //! Models `_pynative_executor` (`graph/api.py`) and `run_backward`
-//! (`_c_expression`). They differ: `grad` makes a top cell and clears the cache
-//! of abstracts at its end, `run_backward` does neither.
+//! (`_c_expression`). They differ: a forward that `grad` records clears the
+//! cache of abstracts at its end, `run_backward` does not.
 
 use std::rc::Rc;
 
 use crate::autograd::engine::{self, Request};
+use crate::autograd::top_cell::CellId;
 use crate::error::Error;
 use crate::runtime::Runtime;
 use crate::tensor::Tensor;
@@ -37,10 +38,26 @@ impl Runtime {
     /// The inputs at `positions` become leaves and stay so, as upstream.
     ///
     /// # Errors
-    /// Those of `function`, of hooks and callbacks, and of a `sens` or a
-    /// position that does not fit.
+    /// Those of `function`, of hooks and callbacks, of a `sens` or a position
+    /// that does not fit, and [`Error::OtherRuntime`].
     pub fn grad(
         &self,
+        function: impl FnOnce(&[Tensor]) -> Result<Vec<Tensor>, Error>,
+        inputs: &[Tensor],
+        positions: &[usize],
+        sens: Option<&[Tensor]>,
+    ) -> Result<(Vec<Tensor>, Vec<Tensor>), Error> {
+        self.grad_of(None, function, inputs, positions, sens)
+    }
+
+    /// [`Self::grad`] of a cell: a forward of it that is kept is consumed
+    /// instead of running `function`.
+    ///
+    /// # Errors
+    /// As [`Self::grad`].
+    pub fn grad_of(
+        &self,
+        cell: Option<CellId>,
         function: impl FnOnce(&[Tensor]) -> Result<Vec<Tensor>, Error>,
         inputs: &[Tensor],
         positions: &[usize],
@@ -59,7 +76,11 @@ impl Runtime {
                 Ok(input.meta_or_leaf())
             })
             .collect::<Result<Vec<_>, Error>>()?;
-        let outputs = self.record(function, inputs)?;
+        let kept = cell.and_then(|cell| core.top_cells.take(&core.census, cell));
+        let outputs = match kept {
+            Some(outputs) => outputs.into_vec(),
+            None => self.record(function, inputs)?,
+        };
         if sens.is_none() {
             core.upload(SENS_ARGUMENTS * outputs.len());
         }
@@ -83,7 +104,8 @@ impl Runtime {
     ///
     /// # Errors
     /// [`Error::NoGrad`] if an output requires none, [`Error::BackwardTwice`]
-    /// for a released graph, and what hooks and callbacks raise.
+    /// for a released graph, [`Error::OtherRuntime`], and what hooks and
+    /// callbacks raise.
     pub fn run_backward(
         &self,
         outputs: &[Tensor],
@@ -99,20 +121,21 @@ impl Runtime {
         Ok(())
     }
 
-    /// A forward of a cell with `set_grad`: recorded and kept for a grad that
-    /// may come (`ready_run_top_cell_`).
+    /// A forward of `cell` after `set_grad`: recorded and kept for a grad of the
+    /// cell that may come (`ready_run_top_cell_`).
     ///
     /// # Errors
-    /// Those of `function`.
+    /// Those of `function`, and [`Error::OtherRuntime`].
     pub fn forward_with_grad(
         &self,
+        cell: CellId,
         function: impl FnOnce(&[Tensor]) -> Result<Vec<Tensor>, Error>,
         inputs: &[Tensor],
     ) -> Result<Vec<Tensor>, Error> {
         self.owns(inputs)?;
         inputs.iter().for_each(Tensor::requires_grad_);
         let outputs = self.record(function, inputs)?;
-        self.core().top_cells.insert(self.core(), &outputs);
+        self.core().top_cells.insert(self.core(), cell, &outputs);
         Ok(outputs)
     }
 

@@ -36,6 +36,7 @@ pub mod tensor;
 pub use autograd::function::{Function, FunctionCtx, apply, apply_to};
 pub use autograd::hook::TensorHookHandle;
 pub use autograd::recompute::{Block, recompute};
+pub use autograd::top_cell::CellId;
 pub use comm::{CommHandle, ReduceOp, World};
 pub use device::StreamId;
 pub use error::Error;

@@ -126,7 +126,8 @@ fn shape_for(input: &Tensor) -> Option<Shape> {
 /// `a * b` (`mint.mul`).
 ///
 /// # Errors
-/// [`Error::Broadcast`] if the shapes do not broadcast.
+/// [`Error::Broadcast`] if the shapes do not broadcast, and what a hook on
+/// saved values raises.
 pub fn mul(a: &Tensor, b: &Tensor) -> Result<Tensor, Error> {
     let output = zip("mul", a.array(), b.array(), |x, y| x * y);
     let output = computed(a.core(), 1, output)?;
@@ -182,7 +183,8 @@ pub fn sub(a: &Tensor, b: &Tensor) -> Result<Tensor, Error> {
 /// The matrix product of `[n, k]` and `[k, m]` (`mint.matmul`).
 ///
 /// # Errors
-/// [`Error::Matmul`] if the operands are no matrices that fit.
+/// [`Error::Matmul`] if the operands are no matrices that fit, and what a hook
+/// on saved values raises.
 pub fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor, Error> {
     let product = |left: &Array, left_t, right: &Array, right_t| {
         let product = mm(left, left_t, right, right_t)?;

@@ -193,6 +193,12 @@ impl Runtime {
         self.0.resource_manager.len()
     }
 
+    /// Destroys every event that the resource manager knows, as at a shutdown
+    /// (`DestroyAllEvents`).
+    pub fn destroy_all_events(&self) {
+        self.0.resource_manager.destroy_all_events();
+    }
+
     /// Sets the bytes that a collective leaves behind below the framework
     /// where its event is never erased; 0 unless set.
     pub fn set_acl_residue(&self, bytes: usize) {

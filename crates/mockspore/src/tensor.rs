@@ -237,6 +237,12 @@ impl Tensor {
         self.array().values().collect()
     }
 
+    /// Writes the values of another tensor of the same shape in place, whatever
+    /// its runtime (`Tensor.copy_`); a shorter one fills the front.
+    pub fn copy_(&self, source: &Self) {
+        self.array().assign(source.array().values());
+    }
+
     /// Whether gradients flow into it (`Tensor._requires_grad`).
     pub fn requires_grad(&self) -> bool {
         self.0.meta.borrow().is_some()

@@ -215,3 +215,17 @@ fn dead_entries_make_every_later_search_longer() {
     );
     assert_eq!(runtime.device_events(), 100);
 }
+
+#[test]
+fn a_shutdown_destroys_dead_events_a_second_time() {
+    let runtime = ten(EventRelease::NeverErased, CommHandle::wait);
+    runtime.synchronize();
+    runtime.destroy_all_events();
+    assert_eq!(runtime.census().tally(Tally::DestroyedTwice), 10);
+    assert_eq!((runtime.device_events(), runtime.live(Kind::Event)), (0, 0));
+    let runtime = ten(EventRelease::Pooled { cap: 4 }, CommHandle::wait);
+    runtime.synchronize();
+    runtime.destroy_all_events();
+    assert_eq!(hazards(&runtime), [0; 5]);
+    assert_eq!(runtime.live(Kind::Event), 0);
+}

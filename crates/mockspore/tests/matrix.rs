@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use mockspore::census::Kind;
 use mockspore::{
-    Block, Device, Error, Function, FunctionCtx, Policies, ReduceOp, Runtime, Tensor, World, apply,
-    ops, recompute,
+    Block, CellId, Device, Error, Function, FunctionCtx, Policies, ReduceOp, Runtime, Tensor,
+    World, apply, ops, recompute,
 };
 
 const CALLS: u64 = 10;
@@ -82,7 +82,7 @@ fn behaviour(preset: &str) -> [u64; 7] {
     let arguments = kept(&cpu, Kind::PoolBlock, || drop(ops::sum(&x).unwrap()));
     let cells = kept(&cpu, Kind::TopCell, || {
         let forward = |inputs: &[Tensor]| Ok(vec![ops::mul(&inputs[0], &inputs[0])?]);
-        cpu.forward_with_grad(forward, std::slice::from_ref(&x))
+        cpu.forward_with_grad(CellId(1), forward, std::slice::from_ref(&x))
             .unwrap();
     });
     let ascend = runtime(preset, Device::Ascend);
@@ -120,7 +120,7 @@ fn the_fixed_preset_keeps_nothing_but_one_of_what_it_reuses() {
     let x = tensor(&cpu);
     for _ in 0..100 {
         let forward = |inputs: &[Tensor]| Ok(vec![ops::mul(&inputs[0], &inputs[0])?]);
-        cpu.forward_with_grad(forward, std::slice::from_ref(&x))
+        cpu.forward_with_grad(CellId(1), forward, std::slice::from_ref(&x))
             .unwrap();
         drop(ops::sum(&x).unwrap());
     }

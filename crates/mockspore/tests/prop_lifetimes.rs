@@ -77,10 +77,13 @@ proptest! {
     #[test]
     fn the_fixed_preset_keeps_nothing_that_grows(program in programs()) {
         let mut world = World::new(Policies::fixed());
+        let base = Base {
+            tensors: world.runtime.live(Kind::Tensor),
+        };
         world.run(&program);
-        let Account { tuples, abandoned, arguments, top_cells, .. } = world.account;
-        prop_assert_eq!((tuples, abandoned, arguments), (0, 0, 0));
-        prop_assert!(top_cells <= 1);
+        let alive = census(&world.runtime, &base);
+        prop_assert_eq!((alive.tuples, alive.abandoned, alive.arguments), (0, 0, 0));
+        prop_assert!(alive.top_cells <= 1);
         world.runtime.clear_res();
     }
 

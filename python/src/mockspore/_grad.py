@@ -8,6 +8,7 @@ from typing import Any
 from mockspore._errors import MockRuntimeError, MockTypeError
 from mockspore._mockspore import Tensor
 from mockspore._mockspore import grad as _native_grad
+from mockspore.nn import Cell
 
 _Function = Callable[..., Any]
 _Positions = int | tuple[int, ...]
@@ -42,7 +43,9 @@ def value_and_grad(
             sens = [last] if isinstance(last, Tensor) else list(last)
         else:
             inputs = list(args)
-        output, grads = _native_grad(fn, inputs, list(positions), sens)
+        # A kept forward of the cell is consumed instead of running it again.
+        cell = fn._id if isinstance(fn, Cell) else None
+        output, grads = _native_grad(fn, inputs, list(positions), sens, cell)
         if isinstance(grad_position, int):
             return output, grads[0]
         return output, tuple(grads)

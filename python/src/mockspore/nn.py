@@ -15,7 +15,11 @@ class Cell:
     Parameters, hooks and cells within cells are not modelled.
     """
 
+    _last_id = 0
+
     def __init__(self) -> None:
+        Cell._last_id += 1
+        self._id = Cell._last_id
         self._requires_grad = False
 
     def set_grad(self, requires_grad: bool = True) -> Cell:
@@ -30,5 +34,5 @@ class Cell:
     def __call__(self, *inputs: Any) -> Any:
         """Run ``construct``."""
         if self._requires_grad and not _mockspore.grad_flag():
-            return _mockspore.forward_with_grad(self.construct, list(inputs))
+            return _mockspore.forward_with_grad(self._id, self.construct, list(inputs))
         return self.construct(*inputs)

@@ -2,7 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use crate::scenario::{Arm, MockExpectation, NOT_OFFERED, SCHEMA_VERSION, Scenario};
+use mockspore::census::Kind;
+
+use crate::scenario::{
+    Arm, BlockSize, Count, MockExpectation, NOT_OFFERED, SCHEMA_VERSION, Scenario,
+};
 
 /// What to look for in the file's text, and why it is wrong.
 type Complaint = (String, String);
@@ -69,6 +73,11 @@ impl Scenario {
             self.knob_value(knob, default)
                 .map_err(|error| (knob.clone(), error.to_string()))?;
         }
+        let known = |name: &str| Kind::ALL.into_iter().any(|kind| kind.name() == name);
+        let kinds = self.arrays.iter().map(|array| &array.kind);
+        for kind in kinds.chain(self.block_bytes.keys()) {
+            require(known(kind), kind, format!("the runtime counts no '{kind}'"))?;
+        }
         let counted = self.arrays.iter().filter_map(|array| array.of.as_ref());
         let capped = self.cap.iter().flat_map(|cap| &cap.kinds);
         for kind in counted.chain(capped).chain([&self.primary]) {
@@ -82,7 +91,25 @@ impl Scenario {
             .flat_map(|report| &report.arms);
         let reported = self.reported.iter().map(|figure| &figure.arm);
         let limits = self.cap.iter().flat_map(|cap| [&cap.threshold, &cap.drops]);
-        for knob in limits.chain(&self.ranks) {
+        let sizes = self.block_bytes.values().filter_map(|size| match size {
+            BlockSize::Fixed(_) => None,
+            BlockSize::PerKnob { knob, .. } => Some(knob),
+        });
+        let counts = self
+            .arms
+            .iter()
+            .flat_map(|arm| arm.mock.keeps_per_call.values());
+        let counts = counts.filter_map(|count| match count {
+            Count::Fixed(_) => None,
+            Count::Knob(knob) => Some(knob),
+        });
+        let times = self.real.per_call_times.iter();
+        let knobs = limits
+            .chain(&self.ranks)
+            .chain(sizes)
+            .chain(counts)
+            .chain(times);
+        for knob in knobs {
             let integer = self
                 .knobs
                 .get(knob)
@@ -117,6 +144,16 @@ impl Scenario {
         self.knobs(arm, &[])
             .map_err(|error| of_arm(error.to_string()))?;
         self.policies(arm).map_err(of_arm)?;
+        if let Some(plan) = arm.plan {
+            let some = plan.steps > 0 && plan.samples > 0;
+            let why = format!("arm '{}': steps and samples must be at least 1", arm.name);
+            require(some, &arm.name, why)?;
+        }
+        if let Some(plan) = arm.real.as_ref().and_then(|real| real.plan) {
+            let whole = plan.every > 0 && plan.steps > 0 && plan.steps.is_multiple_of(plan.every);
+            let why = format!("arm '{}': real steps must be a multiple of every", arm.name);
+            require(whole && plan.warmup > 0, &arm.name, why)?;
+        }
         let expectations = [&arm.mock].into_iter().chain(arm.on.values());
         expectations
             .into_iter()
@@ -136,6 +173,18 @@ impl Scenario {
                 arm.name
             );
             require(known, array, why)?;
+        }
+        for (counter, not) in &mock.first_of_step_does_not {
+            let per_call = mock
+                .counts_per_call
+                .get(counter)
+                .copied()
+                .unwrap_or_default();
+            let why = format!(
+                "arm '{}': more calls do not count '{counter}' than count it",
+                arm.name
+            );
+            require(*not <= per_call, counter, why)?;
         }
         for counter in mock.counts_per_call.keys() {
             let why = format!(

@@ -18,7 +18,7 @@ pub struct MockExpectation {
     pub bytes_per_call: Option<f64>,
     /// Objects that one call keeps.
     #[serde(default)]
-    pub keeps_per_call: BTreeMap<String, u64>,
+    pub keeps_per_call: BTreeMap<String, Count>,
     /// Objects that one step keeps.
     #[serde(default)]
     pub keeps_per_step: BTreeMap<String, u64>,
@@ -40,6 +40,16 @@ pub struct MockExpectation {
     /// How many calls at the start of a step do not, as the device is idle.
     #[serde(default)]
     pub first_of_step_does_not: BTreeMap<String, u64>,
+}
+
+/// How many: a number, or a knob's value.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum Count {
+    /// Always the same.
+    Fixed(u64),
+    /// The value of an integer knob.
+    Knob(String),
 }
 
 /// Slots in use within a step.
@@ -70,7 +80,7 @@ pub struct RealExpectation {
     pub releases: BTreeMap<String, ReleaseExpectation>,
     /// Devices other than CPU.
     #[serde(default)]
-    pub on: BTreeMap<Device, ReleaseExpectation>,
+    pub on: BTreeMap<Device, DeviceExpectation>,
     /// Devices that lack what it needs.
     #[serde(default)]
     pub unsupported_on: Vec<Device>,
@@ -102,6 +112,19 @@ pub struct RealArmPlan {
     pub every: u64,
 }
 
+/// What one device shows.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceExpectation {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Range of the difference, in the metric's unit per call.
+    pub per_call: [f64; 2],
+    /// Releases that differ.
+    #[serde(default)]
+    pub releases: BTreeMap<String, ReleaseExpectation>,
+}
+
 /// What one release shows.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -115,9 +138,13 @@ pub struct ReleaseExpectation {
 impl RealExpectation {
     /// Verdict and range for a release on a device.
     pub fn of(&self, version: &str, device: Device) -> (Verdict, [f64; 2]) {
-        let own = self.on.get(&device).or_else(|| self.releases.get(version));
-        own.map_or((self.verdict, self.per_call), |own| {
-            (own.verdict, own.per_call)
-        })
+        let of_release = |releases: &BTreeMap<String, ReleaseExpectation>| {
+            let own = releases.get(version)?;
+            Some((own.verdict, own.per_call))
+        };
+        match self.on.get(&device) {
+            Some(own) => of_release(&own.releases).unwrap_or((own.verdict, own.per_call)),
+            None => of_release(&self.releases).unwrap_or((self.verdict, self.per_call)),
+        }
     }
 }

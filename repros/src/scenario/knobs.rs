@@ -46,7 +46,11 @@ impl Scenario {
             values.insert(name.clone(), self.knob_value(name, value.clone())?);
         }
         for (name, text) in set {
-            if arm.knobs.contains_key(name) {
+            let of_arms = self
+                .knobs
+                .get(name)
+                .is_some_and(|knob| knob.get("arm_only").is_some());
+            if arm.knobs.contains_key(name) || of_arms {
                 return Err(Error::Knob {
                     knob: name.clone(),
                     value: text.clone(),

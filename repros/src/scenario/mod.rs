@@ -16,7 +16,8 @@ mod parts;
 mod real_plan;
 
 pub use expectation::{
-    Falls, MockExpectation, Peak, RealArmPlan, RealExpectation, ReleaseExpectation,
+    Count, DeviceExpectation, Falls, MockExpectation, Peak, RealArmPlan, RealExpectation,
+    ReleaseExpectation,
 };
 pub use knobs::Knobs;
 pub use parts::{Arm, Array, BlockSize, Cap, Growth, Plan, Reported, Role};

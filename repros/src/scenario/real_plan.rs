@@ -28,6 +28,8 @@ pub struct RealPlan {
     pub tolerance_per_call: f64,
     /// An interval wider than this shows nothing.
     pub max_interval_per_call: f64,
+    /// The knob that each arm's range is for one of, if it is.
+    pub per_call_times: Option<String>,
     /// Whether the mock's blocks predict the metric's bytes; not where the mock
     /// has other block sizes than the framework.
     #[serde(default = "yes")]

@@ -50,10 +50,15 @@ fn selected(common: &Common) -> Result<Vec<Selected>, Error> {
             (common.arms.is_empty() || has_arm) && has_knobs
         });
     }
-    if loaded.is_empty() {
-        return Err(Error::Usage(
-            "no scenario has all that was asked for".to_owned(),
-        ));
+    let left_out = common.arms.iter().find(|arm| {
+        let has = |(_, scenario): &(Entry, Scenario)| scenario.arm(arm).is_ok();
+        !loaded.iter().any(has)
+    });
+    if loaded.is_empty() || left_out.is_some() {
+        let what = left_out.map_or("the knobs set", |arm| &**arm);
+        return Err(Error::Usage(format!(
+            "no scenario has '{what}' and all of the knobs set"
+        )));
     }
     let selected = loaded.into_iter().map(|(entry, scenario)| {
         let wanted = |arm: &&Arm| common.arms.is_empty() || common.arms.contains(&arm.name);

@@ -12,7 +12,8 @@
 //! apply has no owner. Models `FunctionBase` (`ccsrc/pynative/backward/hook/
 //! function_py.cc`) and `_Function` (`common/_grad_function.py`). Not modelled:
 //! version counters of dirty tensors, the release of device memory of unsaved
-//! tensors, `setup_context`.
+//! tensors, `setup_context`, saved tensors under saved-tensor hooks (so what a
+//! function saves within a recomputed block is kept).
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -132,7 +133,8 @@ impl FunctionCtx {
         self.0.clear_needs_input_grad();
     }
 
-    /// Stores a new tuple; the field's old one, if any, is not released.
+    /// Stores a new tuple in the field of a new ctx. (Upstream does not release
+    /// what the field held; a ctx is applied once, so it holds nothing.)
     fn store_needs_input_grad(&self, needs: impl ExactSizeIterator<Item = bool>) {
         let mut tuple = vec![0; TUPLE_HEADER_WORDS + needs.len()].into_boxed_slice();
         for (slot, need) in tuple[TUPLE_HEADER_WORDS..].iter_mut().zip(needs) {

@@ -56,6 +56,11 @@ impl Base {
 /// From the gradients of the outputs to those of the inputs.
 type Backward = dyn Fn(&[Option<Array>]) -> Result<Grads, Error>;
 
+/// Bytes of its block: two counts and the values that it saved.
+fn backward_size(backward: &Backward) -> usize {
+    2 * size_of::<usize>() + size_of_val(backward).next_multiple_of(size_of::<usize>())
+}
+
 /// The input side of a node: which output of which node it differentiates into.
 pub(crate) type Edge = Option<Meta>;
 
@@ -68,7 +73,7 @@ pub(crate) struct OpNode {
     pub(crate) seq: u64,
     outputs: usize,
     pub(crate) edges: Box<[Edge]>,
-    backward: RefCell<Option<Box<Backward>>>,
+    backward: RefCell<Option<Rc<Backward>>>,
 }
 
 impl OpNode {
@@ -85,7 +90,8 @@ impl OpNode {
         let edges: Box<[Edge]> = edges.collect();
         let census = &core.census;
         census.created(Kind::Edges, size_of_val::<[Edge]>(&edges));
-        census.created(Kind::BackwardFn, size_of::<B>());
+        let backward: Rc<Backward> = Rc::new(backward);
+        census.created(Kind::BackwardFn, backward_size(&*backward));
         census.created(Kind::OpNode, size_of::<Self>());
         Shared::new(Box::new(Self {
             base: Base::new(core),
@@ -93,7 +99,7 @@ impl OpNode {
             seq: core.next_seq(),
             outputs,
             edges,
-            backward: RefCell::new(Some(Box::new(backward))),
+            backward: RefCell::new(Some(backward)),
         }))
     }
 
@@ -102,14 +108,18 @@ impl OpNode {
     /// # Errors
     /// [`Error::BackwardTwice`] if an earlier backward has released the node.
     pub(crate) fn run_backward(&self, grads: &[Option<Array>]) -> Result<Grads, Error> {
-        let backward = self.backward.borrow();
-        backward.as_ref().ok_or(Error::BackwardTwice)?(grads)
+        // Held by a clone: user code in it may run another backward.
+        let backward = self.backward.borrow().clone();
+        backward.ok_or(Error::BackwardTwice)?(grads)
     }
 
     /// Drops the backward function and what it saved, nothing else.
     pub(crate) fn release(&self) {
-        if let Some(backward) = self.backward.borrow_mut().take() {
-            let size = size_of_val::<Backward>(&*backward);
+        let backward = self.backward.borrow_mut().take();
+        if let Some(backward) = backward {
+            // Outside of the borrow: what it holds may run user code.
+            let size = backward_size(&*backward);
+            drop(backward);
             self.base.core.census.dropped(Kind::BackwardFn, size);
         }
     }

@@ -4,11 +4,11 @@
 //! Runtime ─▶ ready_run_top_cell_ ─▶ TopCell ─▶ outputs ─▶ tensors ─▶ their graph
 //! ```
 //!
-//! A `set_grad` forward is kept for the grad that is to come. If none comes,
-//! every such forward stays, with its whole graph, until `clear_res`. Models
-//! `GradExecutor::ready_run_top_cell_`
-//! (`ccsrc/pynative/backward/grad.cc`). Not modelled: finding a cell again by
-//! the ids of its inputs, so a grad never consumes a kept forward here.
+//! A `set_grad` forward is kept for the grad of the same cell that is to come,
+//! which takes it instead of running the forward again. If none comes, every
+//! such forward stays, with its whole graph, until `clear_res`. Models
+//! `GradExecutor::ready_run_top_cell_` (`ccsrc/pynative/backward/grad.cc`).
+//! Not modelled: the ids of the inputs and the order of the grad in the key.
 
 use std::cell::RefCell;
 use std::mem::size_of;
@@ -18,9 +18,14 @@ use crate::policy::ReadyTopCell;
 use crate::runtime::Core;
 use crate::tensor::Tensor;
 
+/// Which cell a forward belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CellId(pub u64);
+
 struct TopCell {
     next: Option<Box<Self>>,
     outputs: Box<[Tensor]>,
+    cell: CellId,
 }
 
 /// `ready_run_top_cell_`.
@@ -30,20 +35,36 @@ pub(crate) struct TopCells {
 }
 
 impl TopCells {
-    /// Keeps a recorded forward.
-    pub(crate) fn insert(&self, core: &Core, outputs: &[Tensor]) {
+    /// Keeps a recorded forward of `cell`.
+    pub(crate) fn insert(&self, core: &Core, cell: CellId, outputs: &[Tensor]) {
         if core.policies.ready_top_cell == ReadyTopCell::KeepsLatest {
-            self.clear(&core.census);
+            drop(self.take(&core.census, cell));
         }
-        let outputs: Box<[Tensor]> = outputs.into();
-        let mut cell = Box::new(TopCell {
+        let mut top_cell = Box::new(TopCell {
             next: None,
-            outputs,
+            outputs: outputs.into(),
+            cell,
         });
-        count_blocks(&cell, |kind, size| core.census.created(kind, size));
+        count_blocks(&top_cell, |kind, size| core.census.created(kind, size));
         let mut ready = self.ready.borrow_mut();
-        cell.next = ready.take();
-        *ready = Some(cell);
+        top_cell.next = ready.take();
+        *ready = Some(top_cell);
+    }
+
+    /// The outputs of the forward of `cell` that was kept last, no longer kept.
+    pub(crate) fn take(&self, census: &Census, cell: CellId) -> Option<Box<[Tensor]>> {
+        let found = {
+            let mut ready = self.ready.borrow_mut();
+            let mut slot = &mut *ready;
+            while slot.as_ref().is_some_and(|found| found.cell != cell) {
+                slot = &mut slot.as_mut()?.next;
+            }
+            let mut found = slot.take()?;
+            *slot = found.next.take();
+            found
+        };
+        count_blocks(&found, |kind, size| census.dropped(kind, size));
+        Some(found.outputs)
     }
 
     /// Lets every kept forward go.

@@ -70,7 +70,7 @@ impl World {
     /// Every rank's tensor becomes that of rank `src` (`broadcast`).
     ///
     /// # Errors
-    /// [`Error::RankTensors`], and [`Error::Rank`] if there is no such rank.
+    /// [`Error::RankTensors`], and [`Error::NoRank`] if there is no such rank.
     pub fn broadcast(&self, tensors: &[Tensor], src: usize) -> Result<Vec<CommHandle>, Error> {
         self.one_of_each_rank(tensors)?;
         let source = tensors.get(src).ok_or(Error::NoRank { rank: src })?;
@@ -107,7 +107,8 @@ impl World {
         Ok(self.launch())
     }
 
-    /// Every rank's output becomes all inputs, one behind the other.
+    /// Every rank's output becomes all inputs, one behind the other
+    /// (`all_gather_into_tensor`).
     ///
     /// # Errors
     /// [`Error::KernelUnregistered`] on CPU, as there; [`Error::RankTensors`]
@@ -126,7 +127,8 @@ impl World {
         Ok(self.launch())
     }
 
-    /// Every rank's output becomes its part of the reduction of all inputs.
+    /// Every rank's output becomes its part of the reduction of all inputs
+    /// (`reduce_scatter_tensor`).
     ///
     /// # Errors
     /// As [`Self::all_gather_into_tensor`].

@@ -90,7 +90,18 @@ impl ResourceManager {
         }
     }
 
-    /// Lets go of everything (`DestroyAllEvents`).
+    /// Destroys every event it knows and forgets them (`DestroyAllEvents`). One
+    /// that its handle had destroyed is destroyed a second time.
+    pub(crate) fn destroy_all_events(&self) {
+        while self.len() > 0 {
+            self.device_events.remove(0).destroy();
+        }
+        while self.retired.len() > 0 {
+            drop(self.retired.remove(0));
+        }
+    }
+
+    /// Lets go of everything, at the runtime's end.
     pub(crate) fn free(&self, census: &Census) {
         self.retired.free(census);
         self.device_events.free(census);

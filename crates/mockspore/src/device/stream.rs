@@ -2,7 +2,9 @@
 //!
 //! The host's clock moves when the host says so. Work on a stream begins when
 //! the stream is free (and what it waits for is done) and ends a number of
-//! ticks later. Not modelled: kernels that overlap within a stream.
+//! ticks later. Models the streams of a device context
+//! (`ccsrc/runtime/device/multi_stream_controller.cc`) as far as events see
+//! them. Not modelled: kernels that overlap within a stream.
 
 use std::cell::Cell;
 

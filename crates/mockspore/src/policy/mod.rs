@@ -22,6 +22,24 @@ pub enum Device {
     Ascend,
 }
 
+impl Device {
+    /// Both devices.
+    pub const ALL: [Self; 2] = [Self::Cpu, Self::Ascend];
+
+    /// The name as `MindSpore` spells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "CPU",
+            Self::Ascend => "Ascend",
+        }
+    }
+
+    /// The device of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|device| device.name() == name)
+    }
+}
+
 /// A released `MindSpore` whose lifetimes a preset reproduces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(non_camel_case_types, reason = "the dots of a release number")]
@@ -117,7 +135,10 @@ impl Policies {
                 Version::V2_7_2 | Version::V2_8_0 => RecomputeStop::AtTheEnd,
                 Version::V2_9_0 | Version::V2_10_0 => RecomputeStop::Early,
             },
-            kernel_argument: KernelArgument::NeverReturned,
+            kernel_argument: match version {
+                Version::V2_7_2 => KernelArgument::Returned,
+                _ => KernelArgument::NeverReturned,
+            },
             ready_top_cell: ReadyTopCell::KeepsAll,
             abstract_cache: AbstractCache::Bounded,
             victims: Victims::IterationOrder,

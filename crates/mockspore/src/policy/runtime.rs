@@ -29,14 +29,15 @@ pub enum CtxClear {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputOwner {
-    /// A raw pointer: an operator that raises leaves each output behind.
+    /// A raw pointer: an operator that raises leaves each output behind. (Not
+    /// modelled: 2.7.2 does free those of `mint.split`.)
     RawPointer,
     /// A holder that destroys them: the fix.
     Owned,
 }
 
 /// What becomes of a non-tensor kernel argument that was uploaded to the device
-/// (`DeviceAddressUtils::CopyNoneTensorDataToDevice`; on CPU only).
+/// (`DeviceAddressUtils::CopyNoneTensorDataToDevice`; on CPU only, since 2.8.0).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KernelArgument {

@@ -75,6 +75,7 @@ pub(crate) struct Bench {
     pub(crate) issued: usize,
     /// When the work of handles that are gone is done.
     retired: Vec<u64>,
+    unswept: usize,
     pub(crate) early: u64,
     pub(crate) unwaited: u64,
     /// Bits of every value that a collective has moved.
@@ -116,6 +117,7 @@ impl Bench {
             busy: [0; 4],
             issued: 0,
             retired: Vec::with_capacity(MAX_OPS),
+            unswept: 0,
             early: 0,
             unwaited: 0,
             values: Vec::with_capacity(MAX_OPS * 16),
@@ -134,9 +136,10 @@ impl Bench {
         self.handles.len()
     }
 
-    /// Events of handles that are gone whose work still runs.
-    pub(crate) fn running(&self) -> usize {
-        self.retired.iter().filter(|&&done| done > self.now).count()
+    /// Events of handles that are gone whose work ran at the last sweep: those
+    /// that a fix may still have in the registry.
+    pub(crate) fn unswept(&self) -> usize {
+        self.unswept
     }
 
     /// Handles alive that nobody has waited for.
@@ -206,8 +209,12 @@ impl Bench {
             }
             Op::UseEvent => self.ranks().iter().for_each(Runtime::use_event),
         }
-        let now = self.now;
-        self.retired.retain(|&done| done > now);
+        // A wait and queued work sweep nothing.
+        if !matches!(op, Op::Wait(..) | Op::Compute(..)) {
+            let now = self.now;
+            self.retired.retain(|&done| done > now);
+            self.unswept = self.retired.len();
+        }
     }
 
     fn note(&mut self, values: &[f32]) {

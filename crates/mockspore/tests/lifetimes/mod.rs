@@ -7,7 +7,7 @@ pub(crate) mod programs;
 use std::rc::Rc;
 
 use mockspore::{
-    AbstractCache, AbstractLimits, Block, CtxClear, Device, Error, Function, FunctionCtx,
+    AbstractCache, AbstractLimits, Block, CellId, CtxClear, Device, Error, Function, FunctionCtx,
     KernelArgument, NeedsInputGrad, OutputOwner, Policies, ReadyTopCell, RecomputeStop, Runtime,
     Tensor, apply, ops, recompute,
 };
@@ -233,7 +233,10 @@ impl World {
             Ok(vec![output])
         };
         let inputs = [self.x.clone()];
-        let outputs = self.runtime.forward_with_grad(forward, &inputs).unwrap();
+        let outputs = self
+            .runtime
+            .forward_with_grad(CellId(1), forward, &inputs)
+            .unwrap();
         self.note(&outputs[0]);
         self.account.abstracts = 0;
         if self.policies().ready_top_cell == ReadyTopCell::KeepsLatest {

@@ -34,9 +34,6 @@ def main(
     except HarnessError as error:
         print(f"{Path(script).name}: {error}", file=sys.stderr)
         return error.exit_code
-    except BrokenPipeError:
-        # Nobody reads stdout any more; the rows are written before it is used.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except Exception as error:
         if "unregistered" in str(error):
             # A kernel that the device does not have; asynchronous, so anywhere.
@@ -60,6 +57,12 @@ def _run(
     mock = options.backend == "mockspore"
     if "real" not in arm and not mock:
         raise UsageError(f"arm '{options.arm}' has no real counterpart")
+    plan = {**scenario.real, **arm.get("real", {}).get("plan", {})}
+    for name in ("steps", "every", "warmup"):
+        if getattr(options, name) is None:
+            setattr(options, name, plan[name])
+    if options.device is None:
+        options.device = arm.get("device", "CPU") if mock else "CPU"
     if options.steps % options.every:
         raise UsageError("--steps must be a multiple of --every")
     if options.out is not None and not options.out.parent.is_dir():
@@ -68,9 +71,11 @@ def _run(
     if not mock:
         scenario.refuse_mock_only(options.set)
     ranks = scenario.ranks(knobs)
-    if ranks is not None and not mock and not launch.is_rank():
-        launch.run(script, arguments, ranks)
-        return
+    if ranks is not None and not mock:
+        if not launch.is_rank():
+            launch.run(script, arguments, ranks)
+            return
+        launch.end_with_parent()
     policies = arm.get("policies", {})
     ms = backend.load(options.backend)
     if not mock:
@@ -117,8 +122,17 @@ def _run(
         rows.sample(done, metrics)
     if options.out is not None:
         rows.write(options.out)
-    for done, metrics in readings:
-        print(done, *(f"{name}={value}" for name, value in metrics.items()))
+    _print(readings)
+
+
+def _print(readings: list[tuple[int, dict[str, int]]]) -> None:
+    try:
+        for done, metrics in readings:
+            print(done, *(f"{name}={value}" for name, value in metrics.items()))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Nobody reads stdout any more; the rows are written already.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _count(minimum: int) -> Callable[[str], int]:
@@ -137,11 +151,15 @@ def _parser(scenario: Scenario) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=f"Scenario {scenario.name}.")
     add = parser.add_argument
     add("--backend", choices=("mindspore", "mockspore"), default="mindspore")
-    add("--device", choices=("CPU", "Ascend"), default="CPU")
+    add(
+        "--device",
+        choices=("CPU", "Ascend"),
+        help="default: CPU, and the arm's own on the mock",
+    )
     add("--arm", default=real["control"])
-    add("--steps", type=_count(1), default=real["steps"])
-    add("--every", type=_count(1), default=real["every"])
-    add("--warmup", type=_count(0), default=real["warmup"])
+    add("--steps", type=_count(1), help="default: the arm's own")
+    add("--every", type=_count(1), help="default: the arm's own")
+    add("--warmup", type=_count(0), help="default: the arm's own")
     add("--set", action="append", default=[], metavar="KNOB=VALUE")
     add("--seed", type=_count(0), default=1)
     add(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -14,21 +16,33 @@ from pathlib import Path
 from .errors import UNSUPPORTED, InvalidError, UnsupportedError, UsageError
 
 # Set by msrun in each process that it starts.
-_RANK = "RANK_ID"
+_ROLE = "MS_ROLE"
+_PR_SET_PDEATHSIG = 1
 _TAIL = 12
 _CLUSTER_SECONDS = 120
 
 
 def is_rank() -> bool:
     """Return whether this process is one of several ranks already."""
-    return _RANK in os.environ
+    return os.environ.get(_ROLE) == "MS_WORKER"
+
+
+def end_with_parent() -> None:
+    """Have the system end this process with the one that started it.
+
+    ``msrun`` gives each rank a session of its own, which a signal to the group
+    of ``msrun`` does not reach.
+    """
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    if prctl is not None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def run(script: str, arguments: Sequence[str], ranks: int) -> None:
     """Run the script once for each rank, under ``msrun`` on a free port."""
     # msrun starts the first python on the path, which must be this one.
     binaries = Path(sys.executable).parent
-    msrun = shutil.which("msrun", path=str(binaries)) or shutil.which("msrun")
+    msrun = shutil.which("msrun", path=str(binaries))
     if msrun is None:
         raise UsageError(f"there is no msrun beside {sys.executable}")
     environment = {"GLOG_v": "3", **os.environ}
@@ -49,8 +63,9 @@ def run(script: str, arguments: Sequence[str], ranks: int) -> None:
             command,
             env=environment,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
             check=False,
         )
         if done.returncode != 0:
@@ -58,7 +73,7 @@ def run(script: str, arguments: Sequence[str], ranks: int) -> None:
             for line in words.splitlines():
                 if UNSUPPORTED in line:
                     raise UnsupportedError(line.partition(UNSUPPORTED)[2])
-            raise InvalidError(f"a rank failed:\n{words}")
+            raise InvalidError(f"a rank failed:\n{words or done.stderr}")
         # What rank 0 printed is what the script prints.
         print((Path(logs) / "worker_0.log").read_text(errors="replace"), end="")
 
@@ -76,4 +91,4 @@ def _last_words(logs: Path) -> str:
     for log in sorted(logs.glob("worker_*.log")):
         lines = log.read_text(errors="replace").splitlines()
         parts.append("\n".join((f"{log.name}:", *lines[-_TAIL:])))
-    return "\n".join(parts) or "no rank wrote a log"
+    return "\n".join(parts)

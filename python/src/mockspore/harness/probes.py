@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,25 @@ def _mallinfo2() -> Any:
     return function
 
 
+_TEST_BYTES = 1 << 16
+
+
+def _require_own_malloc(in_use: Callable[[], int]) -> None:
+    """Refuse a process whose malloc is not the one that mallinfo2 tells of."""
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+    libc.free.restype, libc.free.argtypes = None, [ctypes.c_void_p]
+    before = in_use()
+    block = libc.malloc(_TEST_BYTES)
+    seen = in_use() - before
+    libc.free(block)
+    if seen < _TEST_BYTES:
+        raise InvalidError(
+            "cannot read libc.malloc_inuse: another allocator is loaded in the place "
+            "of the C library's (LD_PRELOAD): run without it"
+        )
+
+
 class Probes:
     """The metrics of one backend, in a fixed order.
 
@@ -43,14 +62,14 @@ class Probes:
     def __init__(self, ms: Any, wanted: Sequence[str], *, mock: bool) -> None:
         self._mallinfo2 = _mallinfo2()
         self._wanted = wanted
+        _require_own_malloc(self._in_use)
         self._ms = ms
         self._mock = mock
 
     def read(self) -> dict[str, int]:
         """Read everything that this backend shows."""
         metrics = dict(self._mock_books()) if self._mock else {}
-        info = self._mallinfo2()
-        metrics["libc.malloc_inuse"] = info.uordblks + info.hblkhd
+        metrics["libc.malloc_inuse"] = self._in_use()
         metrics.update(_smaps_rollup())
         metrics["py.blocks"] = sys.getallocatedblocks()
         if "py.refs_true" in self._wanted and BOOLS_ARE_MORTAL:
@@ -60,6 +79,10 @@ class Probes:
         if "gc.tensors" in self._wanted and not self._mock:
             metrics["gc.tensors"] = self._tensors()
         return metrics
+
+    def _in_use(self) -> int:
+        info = self._mallinfo2()
+        return int(info.uordblks + info.hblkhd)
 
     def _tensors(self) -> int:
         # By type, not by isinstance: weak proxies raise there.
