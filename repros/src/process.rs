@@ -139,36 +139,36 @@ impl Process {
         self.calls_per_step
     }
 
-    /// Whether a metric falls as declared, at least three times: each fall, with
-    /// the rise between two readings added, of the declared size, and the
-    /// declared period from one to the next, give or take a reading.
+    /// The falls of a metric larger than `least`: the call after which each is
+    /// seen, and its size with the rise between two readings added.
     ///
     /// # Errors
     /// [`Error::Measurement`] if the metric is missing.
-    pub fn shows(&self, metric: &str, falls: Falls) -> Result<bool, Error> {
+    pub fn falls(&self, metric: &str, least: f64) -> Result<Vec<(f64, f64)>, Error> {
         let series = self.series(metric)?;
-        let moves: Vec<f64> = series
-            .values()
-            .windows(2)
-            .map(|pair| pair[1] - pair[0])
-            .collect();
-        let [least, most] = falls.bytes;
-        let mut rises: Vec<f64> = moves
-            .iter()
-            .copied()
-            .filter(|&step| step > -least / 2.0)
-            .collect();
+        let moves = series.values().windows(2).map(|pair| pair[1] - pair[0]);
+        let falls = |step: &f64| *step <= -least / 2.0;
+        let mut rises: Vec<f64> = moves.clone().filter(|step| !falls(step)).collect();
         rises.sort_by(f64::total_cmp);
         let rise = rises.get(rises.len() / 2).copied().unwrap_or_default();
-        let at =
-            |(index, &step): (usize, &f64)| (step <= -least / 2.0).then_some((index, rise - step));
-        let found: Vec<(usize, f64)> = moves.iter().enumerate().filter_map(at).collect();
+        let calls = series.steps().iter().skip(1);
+        let calls = calls.map(|step| (step * self.calls_per_step) as f64);
+        let found = moves.zip(calls).filter(|(step, _)| falls(step));
+        Ok(found.map(|(step, calls)| (calls, rise - step)).collect())
+    }
+
+    /// Whether a metric falls as declared: at least three times, each time by
+    /// the declared size, and with the declared period, give or take a reading.
+    ///
+    /// # Errors
+    /// [`Error::Measurement`] if the metric is missing.
+    pub fn shows(&self, metric: &str, declared: Falls) -> Result<bool, Error> {
+        let [least, most] = declared.bytes;
+        let found = self.falls(metric, least)?;
+        let reading = self.series(metric)?.interval() * self.calls_per_step as f64;
         let sized = found.iter().all(|(_, size)| (least..=most).contains(size));
-        let calls = series.interval() * self.calls_per_step as f64;
-        let in_time = |pair: &[(usize, f64)]| {
-            let period = (pair[1].0 - pair[0].0) as f64 * calls;
-            (period - falls.period as f64).abs() <= calls
-        };
+        let in_time =
+            |pair: &[(f64, f64)]| (pair[1].0 - pair[0].0 - declared.period as f64).abs() <= reading;
         Ok(found.len() > 2 && sized && found.windows(2).all(in_time))
     }
 

@@ -83,6 +83,11 @@ pub fn compare(
         .clone()
         .map(|shown| ("falls_as_declared".to_owned(), shown.into()));
     evidence.extend(falls_as_declared);
+    if let (Some(declared), Some(first)) = (expectation.falls, processes.first()) {
+        let found = first.falls(metric, declared.bytes[0])?;
+        let found = found.into_iter().map(|(calls, size)| vec![calls, size]);
+        evidence.insert("falls".to_owned(), found.collect::<Vec<_>>().into());
+    }
     evidence.extend(uncovered.map(|why| ("cap".to_owned(), why.into())));
     Ok(Compare {
         scenario: scenario.name.clone(),

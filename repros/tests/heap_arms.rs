@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use jemallocator::Jemalloc;
-use mockspore::{Policies, Version};
+use mockspore::{Device, Policies, Version};
 use mockspore_growth::probe::jemalloc::Heap;
 use mockspore_growth::protocol::THREAD_NET;
 use mockspore_growth::report::{Row, VerdictRow, to_line};
@@ -14,8 +14,15 @@ use repros::scenario::{Arm, Role, Scenario};
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
 
-fn run(entry: Entry, scenario: &Scenario, arm: &Arm, policies: Option<Policies>) -> Vec<Row> {
+fn run(
+    entry: Entry,
+    scenario: &Scenario,
+    arm: &Arm,
+    device: Device,
+    policies: Option<Policies>,
+) -> Vec<Row> {
     let mut request = Request::arm(scenario, arm, &[]).unwrap();
+    request.device = device;
     request.steps = request.steps.min(45);
     request.policies = policies.unwrap_or(request.policies);
     let heap = Some(Heap::open().unwrap());
@@ -44,15 +51,19 @@ fn every_arm_is_as_declared_twice_and_red_without_its_cure() {
                     .map(|row| to_line(row).unwrap())
                     .collect::<Vec<_>>()
             };
-            let rows = run(entry, &scenario, arm, None);
-            for row in &rows {
-                if let Row::Verdict(verdict) = row {
-                    assert!(verdict.as_expected, "{verdict:#?}");
+            let others = arm.on.keys().copied();
+            for device in [arm.device].into_iter().chain(others) {
+                let rows = run(entry, &scenario, arm, device, None);
+                for row in &rows {
+                    if let Row::Verdict(verdict) = row {
+                        assert!(verdict.as_expected, "{device:?} {verdict:#?}");
+                    }
                 }
+                let again = run(entry, &scenario, arm, device, None);
+                assert_eq!(lines(&rows), lines(&again));
             }
-            assert_eq!(lines(&rows), lines(&run(entry, &scenario, arm, None)));
             if matches!(arm.role, Role::Fix | Role::Workaround) {
-                let without = run(entry, &scenario, arm, Some(defective));
+                let without = run(entry, &scenario, arm, arm.device, Some(defective));
                 assert!(
                     !net(&without).as_expected,
                     "{}/{} stays green",

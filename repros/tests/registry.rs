@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use mockspore::{Policies, Version};
+use mockspore::{Device, Policies, Version};
 use mockspore_growth::report::Row;
 use repros::registry::{Entry, REGISTRY};
 use repros::runner::{self, Request};
@@ -127,5 +127,75 @@ fn seeds_change_values_and_no_figure() {
                 .collect::<Vec<_>>()
         };
         assert_eq!(figures(1), figures(2));
+    }
+}
+
+#[test]
+fn an_arm_that_can_be_compared_says_what_each_device_shows() {
+    for (entry, scenario) in scenarios() {
+        let real = |arm: &&Arm| arm.real.is_some();
+        for arm in scenario.arms.iter().filter(real) {
+            let unsupported = arm.real.as_ref().map(|real| &*real.unsupported_on).unwrap();
+            let supported = Device::ALL
+                .into_iter()
+                .filter(|device| !unsupported.contains(device));
+            for device in supported {
+                let rows = run(entry, &scenario, arm, |request| request.device = device);
+                assert!(
+                    as_expected(&rows),
+                    "{}/{} on {device:?}",
+                    scenario.name,
+                    arm.name
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn what_explains_a_baseline_is_an_arm() {
+    for (_, scenario) in scenarios() {
+        let report = scenario.real.report_baseline.as_ref();
+        if let Some([name, arm]) = report.and_then(|report| report.explained_by.clone()) {
+            Entry::find(&name)
+                .unwrap()
+                .scenario(None)
+                .unwrap()
+                .arm(&arm)
+                .unwrap();
+        }
+    }
+}
+
+#[test]
+fn every_integer_knob_can_have_another_value() {
+    for (entry, scenario) in scenarios() {
+        for (knob, spec) in &scenario.knobs {
+            let Some(default) = spec["default"].as_u64() else {
+                continue;
+            };
+            if spec.get("arm_only").is_some() || spec.get("mock_only").is_some() {
+                continue;
+            }
+            let other = if default > 1 { default / 2 + 1 } else { 2 };
+            let set = [(knob.clone(), other.to_string())];
+            let free = |arm: &&Arm| !arm.knobs.contains_key(knob);
+            for arm in scenario.arms.iter().filter(free) {
+                let mut request = Request::arm(&scenario, arm, &set).unwrap();
+                request.steps = arm.plan.unwrap_or(scenario.plan).steps.min(100);
+                let rows = runner::run(entry, &scenario, arm, &request, None, &mut || Ok(None));
+                let rows = rows.unwrap();
+                let model = |row: &Row| match row {
+                    Row::Verdict(row) => row.model_matches == Some(true),
+                    _ => true,
+                };
+                assert!(
+                    rows.iter().all(model),
+                    "{}/{} {set:?}",
+                    scenario.name,
+                    arm.name
+                );
+            }
+        }
     }
 }

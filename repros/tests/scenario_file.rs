@@ -3,6 +3,8 @@
 
 use std::path::PathBuf;
 
+use mockspore::Device;
+use mockspore_growth::Verdict;
 use repros::Error;
 use repros::scenario::Scenario;
 
@@ -123,4 +125,82 @@ fn what_would_switch_a_check_off_is_refused() {
         figure.contains("unknown arm 'droped': did you mean 'dropped'?"),
         "{figure}"
     );
+}
+
+const COLLECTIVES: &str = include_str!("../collective_event/scenario.json");
+
+fn collectives(from: &str, to: &str) -> String {
+    assert!(COLLECTIVES.contains(from), "{from}");
+    let text = COLLECTIVES.replacen(from, to, 1);
+    let parsed = Scenario::parse(
+        "collective_event",
+        PathBuf::from("some/scenario.json"),
+        &text,
+    );
+    parsed.expect_err("the file is bad").to_string()
+}
+
+#[test]
+fn what_names_nothing_that_exists_is_refused() {
+    for (from, to, why) in [
+        (
+            r#""ranks": "ranks""#,
+            r#""ranks": "rank""#,
+            "'rank' must be an integer knob",
+        ),
+        (
+            r#""knob": "acl_residue_bytes""#,
+            r#""knob": "residue""#,
+            "'residue' must be an integer knob",
+        ),
+        (
+            r#""kind": "retired_events""#,
+            r#""kind": "retired""#,
+            "the runtime counts no 'retired'",
+        ),
+        (
+            r#""threshold": "threshold""#,
+            r#""threshold": "cap""#,
+            "'cap' must be an integer knob",
+        ),
+        (
+            r#"{"device_events": {"per_step": 1}}"#,
+            r#"{"events": {"per_step": 1}}"#,
+            "a peak of 'events'",
+        ),
+        (
+            r#""counts_per_call": {"hazards.destroyed_before_completion": 1}"#,
+            r#""counts_per_call": {"hazards.early": 1}"#,
+            "counts 'hazards.early', which counters lacks",
+        ),
+        (
+            r#""first_of_step_does_not": {"hazards.reused_before_completion": 1}"#,
+            r#""first_of_step_does_not": {"hazards.reused_before_completion": 2}"#,
+            "more calls do not count",
+        ),
+        (
+            r#""plan": {"steps": 60, "samples": 60}"#,
+            r#""plan": {"steps": 0, "samples": 60}"#,
+            "at least 1",
+        ),
+        (
+            r#""warmup": 21, "steps": 30, "every": 1"#,
+            r#""warmup": 21, "steps": 30, "every": 7"#,
+            "a multiple of every",
+        ),
+    ] {
+        let message = collectives(from, to);
+        assert!(message.contains(why), "{message}");
+    }
+}
+
+#[test]
+fn what_is_expected_depends_on_device_and_release() {
+    let path = PathBuf::from("scenario.json");
+    let scenario = Scenario::parse("collective_event", path, COLLECTIVES).unwrap();
+    let real = scenario.arm("sync").unwrap().real.clone().unwrap();
+    let verdict = |version, device| real.of(version, device).0;
+    assert_eq!(verdict("2.10.0", Device::Cpu), Verdict::Plateau);
+    assert_eq!(verdict("2.10.0", Device::Ascend), Verdict::Growth);
+    assert_eq!(verdict("2.9.0", Device::Ascend), Verdict::Plateau);
 }

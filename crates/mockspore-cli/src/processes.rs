@@ -129,9 +129,13 @@ pub(crate) fn rounds<'a>(
             }
             continue;
         };
-        if real.unsupported_on.contains(&args.device.device()) && !named {
+        if real.unsupported_on.contains(&args.device.device()) {
             let (name, device) = (&arm.name, args.device.name());
-            eprintln!("{}/{name}: unsupported on {device}, not run", scenario.name);
+            let what = format!("{}/{name}: unsupported on {device}", scenario.name);
+            if named {
+                return Err(Error::Invalid(format!("{what}, which is no pass")));
+            }
+            eprintln!("{what}, not run");
             continue;
         }
         let listed = arms.iter().any(|(other, _)| other.name == arm.name);
@@ -223,6 +227,11 @@ fn one_process(source: &Source<'_>, arm: &Arm) -> Result<Vec<Row>, Error> {
         args, script, plan, ..
     } = source;
     let window = plan.window(arm);
+    let timeout = args.time_left(source.started.elapsed());
+    if timeout.is_zero() {
+        let why = "not started: the time of all processes (--within) is used up";
+        return Err(Error::Invalid(why.to_owned()));
+    }
     let dir = tempfile::tempdir().map_err(Error::file("a temporary folder"))?;
     let mut options = vec![
         ("--backend", source.backend.to_owned()),
@@ -250,7 +259,7 @@ fn one_process(source: &Source<'_>, arm: &Arm) -> Result<Vec<Row>, Error> {
             .into_iter()
             .flat_map(|(name, value)| [name.to_owned(), value])
             .collect(),
-        timeout: args.time_left(source.started.elapsed()),
+        timeout,
     };
     run.run(dir.path())
 }

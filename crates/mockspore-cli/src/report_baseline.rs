@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use mockspore::Device;
 use mockspore_growth::Verdict;
 use mockspore_growth::compare::{Difference, difference};
 use mockspore_growth::report::Row;
@@ -23,6 +24,7 @@ const POOL_BLOCK_BYTES: f64 = 512.0;
 /// Growth per call of each arm by round on anon and on the deciding metric,
 /// the differences to the control, and whether each metric shows the defect.
 pub(crate) fn text(
+    device: Device,
     scenario: &Scenario,
     arms: &Rounds<'_>,
     processes: &ByArm,
@@ -46,17 +48,18 @@ pub(crate) fn text(
     }
     let explained = scenario.real.report_baseline.as_ref();
     if let Some(by) = explained.and_then(|report| report.explained_by.as_ref()) {
-        text.push_str(&explanation(by)?);
+        text.push_str(&explanation(device, by)?);
     }
     Ok(text)
 }
 
 /// What the mock keeps in the arm that explains the loop's own growth.
-fn explanation([name, arm]: &[String; 2]) -> Result<String, Error> {
+fn explanation(device: Device, [name, arm]: &[String; 2]) -> Result<String, Error> {
     let entry = Entry::find(name)?;
     let other = entry.scenario(None)?;
     let arm = other.arm(arm)?;
-    let request = Request::arm(&other, arm, &[])?;
+    let mut request = Request::arm(&other, arm, &[])?;
+    request.device = device;
     let model = Model::new(&other, arm, &request.knobs, request.device);
     let rows = run::run_arm(entry, &other, arm, &request, false)?;
     let kept = rows.iter().rev().find_map(|row| match row {
@@ -64,7 +67,9 @@ fn explanation([name, arm]: &[String; 2]) -> Result<String, Error> {
         _ => None,
     });
     let calls = (request.steps * model.calls()) as f64;
-    let blocks = kept.and_then(serde_json::Value::as_f64).unwrap_or_default() / calls;
+    let kept = kept.and_then(serde_json::Value::as_f64);
+    let missing = || Error::Invalid(format!("{name} counts no {}", other.primary));
+    let blocks = kept.ok_or_else(missing)? / calls;
     let malloc = model.glibc_bytes(request.steps) as f64 / calls;
     let pool = blocks * POOL_BLOCK_BYTES;
     Ok(format!(

@@ -2,14 +2,14 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 use mockspore::Device;
-use mockspore::census::Kind;
 use mockspore_growth::protocol::{THREAD_NET, UNATTRIBUTED};
-use mockspore_growth::report::{Compare, Row, Run, VerdictRow};
+use mockspore_growth::report::{Compare, Row, Run, Sample, VerdictRow};
 use mockspore_growth::{Shape, Slope, Verdict};
 use repros::model::Model;
 use repros::real::Window;
 use repros::scenario::{Knobs, Scenario, Unit};
-use serde_json::Value;
+
+use crate::notes;
 
 fn table(header: &[&str], left: usize) -> Table {
     let mut table = Table::new();
@@ -41,7 +41,7 @@ pub(crate) fn run(scenario: &Scenario, rows: &[Row]) -> String {
         let per_call = net.and_then(|row| row.per_call);
         let figure =
             |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| format!("{v:.3}"));
-        let unattributed = arm.verdict(UNATTRIBUTED).and_then(|row| row.slope_per_step);
+        let unattributed = arm.last.and_then(|last| last.metrics.get(UNATTRIBUTED));
         table.add_row([
             arm.run.arm.clone(),
             arm.run.role.clone(),
@@ -51,7 +51,7 @@ pub(crate) fn run(scenario: &Scenario, rows: &[Row]) -> String {
             figure(per_call.map(|p| p.objects)),
             figure(per_call.map(|p| p.bytes)),
             figure(per_call.map(|p| p.array_bytes)),
-            unattributed.map_or_else(|| "-".to_owned(), |slope| slope.value.to_string()),
+            or_dash(unattributed.map(ToString::to_string)),
             yes(arm
                 .verdicts
                 .iter()
@@ -59,50 +59,8 @@ pub(crate) fn run(scenario: &Scenario, rows: &[Row]) -> String {
             yes(arm.verdicts.iter().all(|row| row.as_expected)),
         ]);
     }
-    let kept = kept(rows);
-    format!("{}: {}\n{table}\n{kept}", scenario.name, scenario.title)
-}
-
-/// Who holds what grows, a line for each kind.
-fn kept(rows: &[Row]) -> String {
-    let grows = |kind: &&Kind| {
-        let metric = format!("objects.{}", kind.name());
-        rows.iter().any(|row| match row {
-            Row::Verdict(row) => row.metric == metric && row.verdict == Verdict::Growth,
-            _ => false,
-        })
-    };
-    let kinds = Kind::ALL.iter().filter(grows);
-    let lines = kinds.map(|kind| format!("{} is held by {}\n", kind.name(), kind.held_by()));
-    lines.collect()
-}
-
-/// What went against the expectation, a line each.
-pub(crate) fn complaints(rows: &[Row]) -> String {
-    let lines = rows.iter().filter_map(|row| match row {
-        Row::Verdict(row) if !row.as_expected => Some(format!(
-            "{}/{} {}: {} (expected {}), model matches: {}, {}\n",
-            row.scenario,
-            row.arm,
-            row.metric,
-            verdict(row.verdict),
-            verdict(row.expected),
-            row.model_matches.is_none_or(|matches| matches),
-            Value::from(row.evidence.clone()),
-        )),
-        Row::Compare(row) if !row.as_expected => Some(format!(
-            "{}/{} {} on {}: {} (expected {}), {}\n",
-            row.scenario,
-            row.arm,
-            row.metric,
-            row.backend,
-            verdict(row.verdict),
-            verdict(row.expected),
-            Value::from(row.evidence.clone()),
-        )),
-        _ => None,
-    });
-    lines.collect()
+    let notes = notes::of_run(rows);
+    format!("{}: {}\n{table}\n{notes}", scenario.name, scenario.title)
 }
 
 /// Mock and real side by side, with the reported figures. "predicted" is what
@@ -225,6 +183,7 @@ fn yes(value: bool) -> String {
 struct ArmRows<'a> {
     run: &'a Run,
     verdicts: Vec<&'a VerdictRow>,
+    last: Option<&'a Sample>,
 }
 
 impl<'a> ArmRows<'a> {
@@ -243,7 +202,13 @@ fn arms(rows: &[Row]) -> Vec<ArmRows<'_>> {
             Row::Run(run) if run.backend == "mockspore" => arms.push(ArmRows {
                 run,
                 verdicts: Vec::new(),
+                last: None,
             }),
+            Row::Sample(sample) if sample.backend == "mockspore" => {
+                if let Some(arm) = arms.last_mut() {
+                    arm.last = Some(sample);
+                }
+            }
             Row::Verdict(verdict) => {
                 if let Some(arm) = arms.last_mut() {
                     arm.verdicts.push(verdict);

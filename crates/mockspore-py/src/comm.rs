@@ -149,7 +149,9 @@ pub(crate) fn all_reduce_primitive(
     let tensors: Vec<mockspore::Tensor> = inputs.iter().map(|input| input.0.clone()).collect();
     // Replicas have the values that rank 0 has by now.
     if let [own, replicas @ ..] = &tensors[..] {
-        replicas.iter().for_each(|replica| replica.copy_(own));
+        for replica in replicas {
+            replica.copy_(own);
+        }
     }
     let outputs = current_world().all_reduce_primitive(&tensors, op);
     let outputs = outputs.map_err(|error| raise(py, error))?;

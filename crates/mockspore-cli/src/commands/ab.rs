@@ -9,12 +9,12 @@ use repros::runner::Request;
 use repros::scenario::Scenario;
 
 use crate::args::{Ab, Baseline, Format};
-use crate::commands::{Selected, run, selected};
+use crate::commands::{run, selected};
 use crate::error::Error;
 use crate::output::{self, Outcome, print};
 use crate::processes::{self, ByArm, Plan, Rounds};
 use crate::report_baseline;
-use crate::table;
+use crate::{notes, table};
 
 const MINDSPORE: &str = "mindspore";
 const MOCKSPORE: &str = "mockspore";
@@ -24,34 +24,40 @@ pub(crate) fn ab(args: &Ab) -> Result<Outcome, Error> {
     let common = &args.common;
     let mut all = Vec::new();
     let started = Instant::now();
-    for Selected {
-        entry,
-        scenario,
-        arms: chosen,
-    } in selected(common)?
-    {
+    let mut planned = Vec::new();
+    for one in selected(common)? {
+        let unfit = one.scenario.real.report_baseline.is_none();
+        if args.baseline == Baseline::Report && common.names.is_empty() && unfit {
+            continue;
+        }
+        // Whatever is wrong with the request is found before any process runs.
+        let plan = Plan::new(args, &one.scenario)?;
+        processes::rounds(args, &one.scenario, &plan, &one.arms)?;
+        planned.push((one, plan));
+    }
+    for (one, plan) in &planned {
+        let (entry, scenario) = (one.entry, &one.scenario);
         let script = processes::script_path(&scenario.name, common.source.scenarios.as_deref())?;
-        let plan = Plan::new(args, &scenario)?;
-        let arms = processes::rounds(args, &scenario, &plan, &chosen)?;
-        let mut rows = mock_rows(args, entry, &scenario, &plan, &arms)?;
+        let arms = processes::rounds(args, scenario, plan, &one.arms)?;
+        let mut rows = mock_rows(args, entry, scenario, plan, &arms)?;
         let mut run = |backend, arms: &Rounds<'_>| {
             let script = processes::Source {
                 args,
                 script: &script,
-                plan: &plan,
+                plan,
                 backend,
                 started,
             };
-            processes::run_rounds(&script, &scenario, arms, &mut rows)
+            processes::run_rounds(&script, scenario, arms, &mut rows)
         };
         let processes = run(MINDSPORE, &arms)?;
-        let mut compared = compare(args, &scenario, &plan, &arms, &processes);
+        let mut compared = compare(args, scenario, plan, &arms, &processes);
         if args.baseline == Baseline::Clean
             && processes::has_extension(&args.python, args.time_limit())
         {
             let once: Rounds<'_> = arms.iter().map(|&(arm, _)| (arm, 1)).collect();
             let python = run(MOCKSPORE, &once)?;
-            compared.extend(compare_mock(args, &scenario, &plan, &once, &python));
+            compared.extend(compare_mock(args, scenario, plan, &once, &python));
         }
         rows.extend(compared.iter().cloned().map(Row::Compare));
         if let Some(dir) = &common.out {
@@ -61,19 +67,24 @@ pub(crate) fn ab(args: &Ab) -> Result<Outcome, Error> {
             Format::Json => print(&output::lines(&rows)?)?,
             Format::Table => {
                 print(&table::ab(
-                    &scenario,
-                    |arm| plan.window_of(&scenario, arm),
+                    scenario,
+                    |arm| plan.window_of(scenario, arm),
                     &rows,
                     &compared,
                 ))?;
                 if args.baseline == Baseline::Report {
-                    print(&report_baseline::text(&scenario, &arms, &processes)?)?;
+                    print(&report_baseline::text(
+                        args.device.device(),
+                        scenario,
+                        &arms,
+                        &processes,
+                    )?)?;
                 }
             }
         }
         all.extend(rows);
     }
-    eprint!("{}", table::complaints(&all));
+    eprint!("{}", notes::complaints(&all));
     Ok(Outcome::of(&all))
 }
 

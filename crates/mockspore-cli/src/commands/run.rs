@@ -12,7 +12,7 @@ use crate::args::{Format, Run};
 use crate::commands::{Selected, selected};
 use crate::error::Error;
 use crate::output::{self, Outcome, print};
-use crate::table;
+use crate::{notes, table};
 
 /// Runs the arms asked for and prints what was judged.
 pub(crate) fn run(args: &Run) -> Result<Outcome, Error> {
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Run) -> Result<Outcome, Error> {
         all.extend(rows);
     }
     progress.finish_and_clear();
-    eprint!("{}", table::complaints(&all));
+    eprint!("{}", notes::complaints(&all));
     Ok(Outcome::of(&all))
 }
 
