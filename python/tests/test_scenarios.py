@@ -25,7 +25,7 @@ def arms() -> Iterator[Any]:
     for name, scenario in FILES.items():
         for arm in scenario["arms"]:
             # What a script cannot do, it says itself.
-            if "two_streams" not in arm["name"]:
+            if arm["name"] not in ("on_wait_two_streams", "searched"):
                 yield pytest.param(name, arm, id=f"{name}-{arm['name']}")
 
 

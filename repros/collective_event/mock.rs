@@ -1,7 +1,7 @@
 //! The step on the mock: collectives of a world of ranks, and a synchronisation.
 //! The same step on `ms` is in `repro_collective_event_host_memory.py`.
 
-use mockspore::{AbstractLimits, CommHandle, Error, ReduceOp, StreamId, Tensor, World};
+use mockspore::{AbstractLimits, CommHandle, Error, ReduceOp, Runtime, StreamId, Tensor, World};
 
 use crate::mock::{Mock, Setting};
 
@@ -30,6 +30,7 @@ struct Collectives {
     world: World,
     collective: Collective,
     wait: Wait,
+    own_event: bool,
     calls: u64,
     /// One tensor of each rank, and what is gathered from or scattered to.
     tensors: Vec<Tensor>,
@@ -80,6 +81,7 @@ pub(crate) fn build(setting: &Setting<'_>) -> Result<Box<dyn Mock>, Error> {
         world: World::new(ranks).with_ticks(setting.integer("collective_ticks")),
         collective,
         wait,
+        own_event: setting.choice("own_event") == "yes",
         calls: setting.integer("calls_per_step"),
         tensors: each(&[4])?,
         whole: each(&[4 * ranks.len()])?,
@@ -92,6 +94,9 @@ impl Mock for Collectives {
         for _ in 0..self.calls {
             for handle in self.call()? {
                 self.wait_for(&handle);
+            }
+            if self.own_event {
+                self.world.ranks().iter().for_each(Runtime::use_event);
             }
         }
         for rank in self.world.ranks() {

@@ -5,6 +5,7 @@ The same step on the mock runtime in Rust is in ``mock.rs``.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import sys
 from pathlib import Path
@@ -23,8 +24,9 @@ class Collectives:
         self.dist = importlib.import_module(f"{self.ms.__name__}.mint.distributed")
         self.collective = setting.choice("collective")
         self.wait = setting.choice("wait")
-        if self.wait == "two_streams":
-            raise harness.UnsupportedError("a second stream exists on the mock only")
+        if self.wait == "two_streams" or setting.choice("own_event") == "yes":
+            what = "a second stream and an event of one's own are in the Rust step only"
+            raise harness.UnsupportedError(what)
         self.calls = setting.integer("calls_per_step")
         self.asynchronous = self.wait != "sync"
         ranks = setting.integer("ranks")
@@ -56,6 +58,7 @@ class Collectives:
                 del handle
         last.asnumpy()
         self.ms.runtime.synchronize()
+        gc.collect()
         return last
 
     def call(self) -> Any:

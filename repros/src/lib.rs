@@ -33,6 +33,8 @@ mod needs_input_grad;
 mod node_abs_cache;
 #[path = "../op_exception_output/mock.rs"]
 mod op_exception_output;
+#[path = "../parameter_hook/mock.rs"]
+mod parameter_hook;
 #[path = "../ready_top_cell/mock.rs"]
 mod ready_top_cell;
 #[path = "../recompute_residue/mock.rs"]

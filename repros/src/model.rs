@@ -55,7 +55,10 @@ impl<'a> Model<'a> {
     pub fn count(&self, counter: &str, step: u64) -> u64 {
         let by_call = of(&self.mock.counts_per_call, counter) * self.calls();
         let not = of(&self.mock.first_of_step_does_not, counter) * self.ranks();
-        (by_call - not) * step
+        // Each rank's calls on their own.
+        let calls = self.knob(&self.scenario.calls_per_step) * step;
+        let triangular = of(&self.mock.counts_triangular, counter) * self.ranks();
+        (by_call - not) * step + triangular * (calls * (calls + 1) / 2)
     }
 
     /// Whether a kind or counter grows without a cap.

@@ -8,7 +8,7 @@ use crate::mock::{Mock, Setting};
 use crate::scenario::Scenario;
 use crate::{
     collective_event, hook_handle, kernel_argument, needs_input_grad, node_abs_cache,
-    op_exception_output, ready_top_cell, recompute_residue,
+    op_exception_output, parameter_hook, ready_top_cell, recompute_residue,
 };
 
 type Build = fn(&Setting<'_>) -> Result<Box<dyn Mock>, mockspore::Error>;
@@ -23,11 +23,16 @@ pub struct Entry {
 }
 
 /// All scenarios, in the order they are listed and run.
-pub const REGISTRY: [Entry; 8] = [
+pub const REGISTRY: [Entry; 9] = [
     Entry {
         name: "hook_handle",
         json: include_str!("../hook_handle/scenario.json"),
         build: hook_handle::build,
+    },
+    Entry {
+        name: "parameter_hook",
+        json: include_str!("../parameter_hook/scenario.json"),
+        build: parameter_hook::build,
     },
     Entry {
         name: "needs_input_grad",

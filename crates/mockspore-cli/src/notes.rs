@@ -24,10 +24,12 @@ fn happened(row: &VerdictRow) -> Option<String> {
     let slope = row
         .slope_per_step
         .filter(|slope| counts && slope.value > 0.0)?;
-    Some(format!(
-        "{}: {} {} times a step\n",
-        row.arm, row.metric, slope.value
-    ))
+    let times = if slope.lo < slope.hi {
+        format!("{} to {} times a step, more each time", slope.lo, slope.hi)
+    } else {
+        format!("{} times a step", slope.value)
+    };
+    Some(format!("{}: {} {times}\n", row.arm, row.metric))
 }
 
 /// The period and the floor of a saw-tooth.

@@ -151,7 +151,15 @@ fn a_knob_that_an_arm_sets_itself_cannot_be_set() {
 #[test]
 fn probes_add_observations_and_change_no_verdict() {
     let output = mockspore(&[
-        "run", "--arm", "dropped", "--steps", "40", "--format", "json", "--probe",
+        "run",
+        "hook_handle",
+        "--arm",
+        "dropped",
+        "--steps",
+        "40",
+        "--format",
+        "json",
+        "--probe",
     ]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let stdout = text(&output.stdout);

@@ -13,6 +13,7 @@
 //! | [`tensor`], [`ops`] | tensors and the operators on them |
 //! | [`autograd`] | nodes, hooks and their registry, the backward engine |
 //! | [`device`], [`comm`] | streams in virtual time, events, collectives between ranks |
+//! | [`hsdp`] | the units of a sharded model, as counts of a step |
 //! | [`policy`] | every defect as a value, with presets by release |
 //!
 //! Not modelled: the asynchronous queues between the Python thread and the
@@ -25,6 +26,7 @@ pub mod comm;
 pub mod device;
 mod error;
 mod executor;
+pub mod hsdp;
 mod infer;
 mod kernels;
 pub mod model;

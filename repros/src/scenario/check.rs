@@ -186,7 +186,11 @@ impl Scenario {
             );
             require(*not <= per_call, counter, why)?;
         }
-        for counter in mock.counts_per_call.keys() {
+        let counted = mock
+            .counts_per_call
+            .keys()
+            .chain(mock.counts_triangular.keys());
+        for counter in counted {
             let why = format!(
                 "arm '{}' counts '{counter}', which counters lacks",
                 arm.name

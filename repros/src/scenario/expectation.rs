@@ -37,6 +37,9 @@ pub struct MockExpectation {
     /// How often one call makes something happen that is no block.
     #[serde(default)]
     pub counts_per_call: BTreeMap<String, u64>,
+    /// How often call `n` makes it happen `n` times over: n (n + 1) / 2 in all.
+    #[serde(default)]
+    pub counts_triangular: BTreeMap<String, u64>,
     /// How many calls at the start of a step do not, as the device is idle.
     #[serde(default)]
     pub first_of_step_does_not: BTreeMap<String, u64>,

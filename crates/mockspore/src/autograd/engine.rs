@@ -17,6 +17,7 @@ use std::rc::Rc;
 
 use crate::autograd::final_callback;
 use crate::autograd::node::{GradNode, OpNode, Task};
+use crate::census::Tally;
 use crate::error::Error;
 use crate::kernels::{full, zip};
 use crate::ops::Grads;
@@ -264,6 +265,7 @@ impl<'a> Engine<'a> {
             let Some(grad) = &mut grads[output as usize] else {
                 continue;
             };
+            grad.core().census.happened(Tally::HookCalls, 1);
             match hook.call(&Tensor::from_array(grad.clone(), None)) {
                 Ok(None) => {}
                 Ok(Some(replaced)) if replaced.shape() != grad.shape => {

@@ -15,17 +15,20 @@ pub enum Tally {
     WaitedAfterDestroy,
     /// Entries of `device_events` that searches have looked at.
     RegistryScanned,
+    /// Hooks that backwards have run.
+    HookCalls,
 }
 
 impl Tally {
     /// All tallies, in declaration order.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::DestroyedBeforeWait,
         Self::DestroyedBeforeCompletion,
         Self::ReusedBeforeCompletion,
         Self::DestroyedTwice,
         Self::WaitedAfterDestroy,
         Self::RegistryScanned,
+        Self::HookCalls,
     ];
 
     /// The metric in results and scenarios.
@@ -37,6 +40,7 @@ impl Tally {
             Self::DestroyedTwice => "hazards.destroyed_twice",
             Self::WaitedAfterDestroy => "hazards.waited_after_destroy",
             Self::RegistryScanned => "work.registry_scanned",
+            Self::HookCalls => "work.hook_calls",
         }
     }
 }

@@ -15,16 +15,18 @@ from pathlib import Path
 
 from .errors import UNSUPPORTED, InvalidError, UnsupportedError, UsageError
 
-# Set by msrun in each process that it starts.
+# Set by msrun in each process that it starts, the scheduler's too.
 _ROLE = "MS_ROLE"
+# Set here, so that what was launched never launches.
+_LAUNCHED = "MOCKSPORE_LAUNCHED"
 _PR_SET_PDEATHSIG = 1
 _TAIL = 12
 _CLUSTER_SECONDS = 120
 
 
 def is_rank() -> bool:
-    """Return whether this process is one of several ranks already."""
-    return os.environ.get(_ROLE) == "MS_WORKER"
+    """Return whether this process was started as one of several already."""
+    return _ROLE in os.environ or _LAUNCHED in os.environ
 
 
 def end_with_parent() -> None:
@@ -45,7 +47,7 @@ def run(script: str, arguments: Sequence[str], ranks: int) -> None:
     msrun = shutil.which("msrun", path=str(binaries))
     if msrun is None:
         raise UsageError(f"there is no msrun beside {sys.executable}")
-    environment = {"GLOG_v": "3", **os.environ}
+    environment = {"GLOG_v": "3", **os.environ, _LAUNCHED: "1"}
     environment["PATH"] = os.pathsep.join((str(binaries), os.environ.get("PATH", "")))
     with tempfile.TemporaryDirectory() as logs:
         command = [

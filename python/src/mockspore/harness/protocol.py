@@ -34,12 +34,12 @@ def readings(
     _drain(ms, step, last)
     # The first reading pays for what reading makes once.
     read()
-    yield 0, read()
+    yield 0, {**read(), **step.counters()}
     for done in range(1, steps + 1):
         last = step.run()
         if done % every == 0:
             _drain(ms, step, last)
-            yield done, read()
+            yield done, {**read(), **step.counters()}
 
 
 def _drain(ms: Any, step: Step, last: Any) -> None:

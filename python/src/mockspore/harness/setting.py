@@ -58,8 +58,10 @@ class Setting:
 class Step:
     """A step, and how to tell that nothing of it is in flight any more.
 
-    ``run`` returns a tensor whose value waits for the step, or None.
+    ``run`` returns a tensor whose value waits for the step, or None; ``counters``
+    are metrics that the step counts itself.
     """
 
     run: Callable[[], Any]
     settled: Callable[[], bool] = lambda: True
+    counters: Callable[[], dict[str, int]] = dict
