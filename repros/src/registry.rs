@@ -6,10 +6,6 @@ use std::path::Path;
 use crate::error::Error;
 use crate::mock::{Mock, Setting};
 use crate::scenario::Scenario;
-use crate::{
-    collective_event, hook_handle, kernel_argument, needs_input_grad, node_abs_cache,
-    op_exception_output, parameter_hook, ready_top_cell, recompute_residue,
-};
 
 type Build = fn(&Setting<'_>) -> Result<Box<dyn Mock>, mockspore::Error>;
 
@@ -22,53 +18,28 @@ pub struct Entry {
     build: Build,
 }
 
+/// The entry of a folder, named once.
+macro_rules! entry {
+    ($name:ident) => {
+        Entry {
+            name: stringify!($name),
+            json: include_str!(concat!("../", stringify!($name), "/scenario.json")),
+            build: crate::$name::build,
+        }
+    };
+}
+
 /// All scenarios, in the order they are listed and run.
 pub const REGISTRY: [Entry; 9] = [
-    Entry {
-        name: "hook_handle",
-        json: include_str!("../hook_handle/scenario.json"),
-        build: hook_handle::build,
-    },
-    Entry {
-        name: "parameter_hook",
-        json: include_str!("../parameter_hook/scenario.json"),
-        build: parameter_hook::build,
-    },
-    Entry {
-        name: "needs_input_grad",
-        json: include_str!("../needs_input_grad/scenario.json"),
-        build: needs_input_grad::build,
-    },
-    Entry {
-        name: "collective_event",
-        json: include_str!("../collective_event/scenario.json"),
-        build: collective_event::build,
-    },
-    Entry {
-        name: "node_abs_cache",
-        json: include_str!("../node_abs_cache/scenario.json"),
-        build: node_abs_cache::build,
-    },
-    Entry {
-        name: "recompute_residue",
-        json: include_str!("../recompute_residue/scenario.json"),
-        build: recompute_residue::build,
-    },
-    Entry {
-        name: "op_exception_output",
-        json: include_str!("../op_exception_output/scenario.json"),
-        build: op_exception_output::build,
-    },
-    Entry {
-        name: "kernel_argument",
-        json: include_str!("../kernel_argument/scenario.json"),
-        build: kernel_argument::build,
-    },
-    Entry {
-        name: "ready_top_cell",
-        json: include_str!("../ready_top_cell/scenario.json"),
-        build: ready_top_cell::build,
-    },
+    entry!(hook_handle),
+    entry!(parameter_hook),
+    entry!(needs_input_grad),
+    entry!(collective_event),
+    entry!(node_abs_cache),
+    entry!(recompute_residue),
+    entry!(op_exception_output),
+    entry!(kernel_argument),
+    entry!(ready_top_cell),
 ];
 
 impl Entry {

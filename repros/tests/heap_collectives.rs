@@ -3,10 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use jemallocator::Jemalloc;
-use mockspore_growth::Counters;
 use mockspore_growth::probe::jemalloc::{Heap, nallocx};
 use proptest::test_runner::{Config, FileFailurePersistence, TestCaseError, TestRunner};
-use repros::CensusCounters;
 
 #[allow(dead_code, reason = "its other users call the rest")]
 #[path = "../../crates/mockspore/tests/collectives/mod.rs"]
@@ -14,15 +12,12 @@ mod collectives;
 
 use collectives::{ALL, Bench, programs};
 
+mod common;
+
+use common::attributed;
+
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
-
-fn attributed(bench: &Bench) -> i64 {
-    let mut bytes = 0;
-    CensusCounters(bench.ranks())
-        .for_each_size(&mut |size, live| bytes += (nallocx(size) * live) as i64);
-    bytes
-}
 
 #[test]
 fn no_byte_of_a_rank_is_unattributed_and_none_is_left_after_them() {
@@ -39,12 +34,13 @@ fn no_byte_of_a_rank_is_unattributed_and_none_is_left_after_them() {
         for release in ALL {
             let birth = heap.thread_net();
             let mut bench = Bench::new(release);
-            let own = heap.thread_net() - birth - attributed(&bench);
+            let own = heap.thread_net() - birth - attributed(bench.ranks());
             for &op in &program {
                 bench.apply(op);
                 // The caller's list of handles, one for each collective.
                 let lists = bench.live() as i64 * nallocx(Bench::handle_list_bytes()) as i64;
-                let unattributed = heap.thread_net() - birth - own - lists - attributed(&bench);
+                let unattributed =
+                    heap.thread_net() - birth - own - lists - attributed(bench.ranks());
                 if unattributed != 0 {
                     let text = format!("{release:?} {op:?}: {unattributed} B");
                     return Err(TestCaseError::fail(text));

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use jemallocator::Jemalloc;
-use mockspore::{OutputOwner, Policies, Runtime};
+use mockspore::{OutputOwner, Policies};
 use mockspore_growth::probe::jemalloc::{Heap, nallocx};
 use proptest::test_runner::{Config, FileFailurePersistence, TestCaseError, TestRunner};
 
@@ -13,16 +13,12 @@ mod lifetimes;
 
 use lifetimes::{World, all_policies, programs};
 
+mod common;
+
+use common::attributed;
+
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
-
-fn attributed(runtime: &Runtime) -> i64 {
-    let mut bytes = 0;
-    runtime
-        .census()
-        .for_each_size(|size, live| bytes += (nallocx(size) * live) as i64);
-    bytes
-}
 
 /// Whether what is lost holds the runtime: an abandoned tensor does.
 fn outlives(policies: &Policies, world: &World) -> bool {
@@ -45,10 +41,13 @@ fn no_byte_is_unattributed_and_what_is_lost_is_all_that_is_left() {
             let birth = heap.thread_net();
             let mut world = World::new(policies);
             // What the caller holds besides the runtime is there from the start.
-            let own = heap.thread_net() - birth - attributed(&world.runtime);
+            let own = heap.thread_net() - birth - attributed(std::slice::from_ref(&world.runtime));
             for &op in &program {
                 world.apply(op);
-                let unattributed = heap.thread_net() - birth - own - attributed(&world.runtime);
+                let unattributed = heap.thread_net()
+                    - birth
+                    - own
+                    - attributed(std::slice::from_ref(&world.runtime));
                 if unattributed != 0 {
                     let text = format!("{policies:?} {op:?}: {unattributed} B");
                     return Err(TestCaseError::fail(text));

@@ -3,8 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use jemallocator::Jemalloc;
-use mockspore::Runtime;
-use mockspore_growth::probe::jemalloc::{Heap, nallocx};
+use mockspore_growth::probe::jemalloc::Heap;
 use proptest::test_runner::{Config, FileFailurePersistence, TestCaseError, TestRunner};
 
 #[allow(dead_code, reason = "its other users call the rest")]
@@ -13,16 +12,12 @@ mod program;
 
 use program::{World, all_policies, programs};
 
+mod common;
+
+use common::attributed;
+
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
-
-fn attributed(runtime: &Runtime) -> i64 {
-    let mut bytes = 0;
-    runtime
-        .census()
-        .for_each_size(|size, live| bytes += (nallocx(size) * live) as i64);
-    bytes
-}
 
 #[test]
 fn no_byte_is_unattributed_and_none_is_left_after_the_runtime() {
@@ -43,7 +38,7 @@ fn no_byte_is_unattributed_and_none_is_left_after_the_runtime() {
             for &op in &program {
                 world.apply(op);
                 let net = heap.thread_net() - base;
-                if net != attributed(&world.runtime) {
+                if net != attributed(std::slice::from_ref(&world.runtime)) {
                     let text = format!("{policies:?} {op:?}: {net} B net");
                     return Err(TestCaseError::fail(text));
                 }
