@@ -11,6 +11,7 @@ mod notes;
 mod output;
 mod processes;
 mod report_baseline;
+mod script;
 mod table;
 
 use std::process::ExitCode;

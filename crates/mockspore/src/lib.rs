@@ -35,7 +35,8 @@ pub mod policy;
 mod runtime;
 pub mod tensor;
 
-pub use autograd::function::{Function, FunctionCtx, apply, apply_to};
+pub use autograd::ctx::FunctionCtx;
+pub use autograd::function::{Function, apply, apply_to};
 pub use autograd::hook::TensorHookHandle;
 pub use autograd::recompute::{Block, recompute};
 pub use autograd::top_cell::CellId;

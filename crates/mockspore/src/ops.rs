@@ -1,27 +1,18 @@
 //! Operators: each one's gradient stands beside its forward.
 //!
-//! ```text
-//! output object (nobody owns it yet) ─▶ shapes, kernel ─▶ saving ─▶ node ─▶ caller
-//! ```
-//!
 //! Named after `mindspore.mint` and `mindspore.ops`. A node is made when the
 //! grad flag is on and an input requires grad; it saves only what the inputs
-//! that require grad need. An operator that raises, because its inputs do not
-//! fit or because a hook stops the saving, leaves its output objects to nobody
-//! if the policy says so. On CPU, arguments that are no tensors are uploaded.
+//! that require grad need. On CPU, arguments that are no tensors are uploaded.
 
 use std::rc::Rc;
 
-use crate::autograd::node::{GradNode, OpNode};
+use smallvec::smallvec;
+
+use crate::autograd::record::{computed, record, record_all, saved_for};
 use crate::autograd::saved::{Saved, SavedList};
 use crate::error::Error;
 use crate::kernels::{full, map, matmul as mm, slice, sum as total, unbroadcast, unslice, zip};
-use crate::policy::OutputOwner;
-use crate::runtime::Core;
-use crate::tensor::{Array, Meta, Shape, Tensor};
-
-/// Gradients by input, in order; `None` where none is needed.
-pub(crate) type Grads = Vec<Option<Array>>;
+use crate::tensor::{Array, Shape, Tensor};
 
 /// Kernel arguments of `sum` (axis, keepdim, dtype) and of its backward.
 const SUM_ARGUMENTS: [usize; 2] = [3, 1];
@@ -29,94 +20,6 @@ const SUM_ARGUMENTS: [usize; 2] = [3, 1];
 const MATMUL_ARGUMENTS: usize = 2;
 /// Kernel arguments of the backward of `norm`.
 const NORM_BACKWARD_ARGUMENTS: usize = 1;
-
-/// The outputs' values; if there are none, the `outputs` objects that were to
-/// hold them are abandoned.
-fn computed<T>(core: &Rc<Core>, outputs: usize, values: Result<T, Error>) -> Result<T, Error> {
-    if values.is_err() {
-        for _ in 0..outputs {
-            // Nobody can have seen the object before, so it is made only here.
-            let empty = Array::new(core, Shape::empty(), std::iter::empty());
-            abandon(Tensor::from_array(empty, None));
-        }
-    }
-    values
-}
-
-/// The end of an output object whose operator raises.
-#[allow(clippy::mem_forget, reason = "this is the modelled leak")]
-fn abandon(output: Tensor) {
-    match output.core().policies.output_owner {
-        OutputOwner::RawPointer => std::mem::forget(output),
-        OutputOwner::Owned => drop(output),
-    }
-}
-
-/// Makes the output tensors, behind a node if a gradient can flow.
-fn record_all<B>(
-    name: &'static str,
-    inputs: &[&Tensor],
-    outputs: Vec<Array>,
-    backward: impl FnOnce() -> Result<B, Error>,
-) -> Result<Vec<Tensor>, Error>
-where
-    B: Fn(&[Option<Array>]) -> Result<Grads, Error> + 'static,
-{
-    let outputs: Vec<Tensor> = outputs
-        .into_iter()
-        .map(|array| Tensor::from_array(array, None))
-        .collect();
-    let Some(core) = inputs.first().map(|input| Rc::clone(input.core())) else {
-        return Ok(outputs);
-    };
-    if !core.grad_flag.get() || !inputs.iter().any(|input| input.requires_grad()) {
-        return Ok(outputs);
-    }
-    let backward = match backward() {
-        Ok(backward) => backward,
-        Err(error) => {
-            outputs.into_iter().for_each(abandon);
-            return Err(error);
-        }
-    };
-    let edges = inputs.iter().map(|input| input.meta());
-    let node = OpNode::create(&core, name, edges, outputs.len(), backward);
-    for (index, output) in outputs.iter().enumerate() {
-        output.set_meta(Meta {
-            node: GradNode::Op(node.clone()),
-            output_index: index as u32,
-        });
-    }
-    Ok(outputs)
-}
-
-/// Makes the one output tensor.
-fn record<B>(
-    name: &'static str,
-    inputs: &[&Tensor],
-    output: Array,
-    backward: impl FnOnce() -> Result<B, Error>,
-) -> Result<Tensor, Error>
-where
-    B: Fn(&Array) -> Result<Grads, Error> + 'static,
-{
-    let with_first = || {
-        let backward = backward()?;
-        // With one output, the pass calls only when its gradient has arrived.
-        Ok(move |grads: &[Option<Array>]| match grads.first() {
-            Some(Some(grad)) => backward(grad),
-            _ => Ok(Grads::new()),
-        })
-    };
-    let mut outputs = record_all(name, inputs, vec![output], with_first)?;
-    Ok(outputs.swap_remove(0))
-}
-
-/// What the gradient of `input` needs, saved if `input` requires one.
-fn saved_for(input: &Tensor, value: &Array) -> Result<Option<Saved>, Error> {
-    let wanted = input.requires_grad();
-    wanted.then(|| Saved::new(value)).transpose()
-}
 
 /// `shape` if `input` needs a gradient of it.
 fn shape_for(input: &Tensor) -> Option<Shape> {
@@ -142,7 +45,10 @@ pub fn mul(a: &Tensor, b: &Tensor) -> Result<Tensor, Error> {
                 };
                 saved.as_ref().map(product).transpose()
             };
-            Ok(vec![product(&for_a, a_shape)?, product(&for_b, b_shape)?])
+            Ok(smallvec![
+                product(&for_a, a_shape)?,
+                product(&for_b, b_shape)?
+            ])
         })
     })
 }
@@ -158,7 +64,7 @@ pub fn add(a: &Tensor, b: &Tensor) -> Result<Tensor, Error> {
         let (for_a, for_b) = (shape_for(a), shape_for(b));
         Ok(move |grad: &Array| {
             let back = |shape| unbroadcast(grad.clone(), shape);
-            Ok(vec![for_a.map(back), for_b.map(back)])
+            Ok(smallvec![for_a.map(back), for_b.map(back)])
         })
     })
 }
@@ -175,7 +81,7 @@ pub fn sub(a: &Tensor, b: &Tensor) -> Result<Tensor, Error> {
         Ok(move |grad: &Array| {
             let grad_a = for_a.map(|shape| unbroadcast(grad.clone(), shape));
             let grad_b = for_b.map(|shape| unbroadcast(map(grad, |g| -g), shape));
-            Ok(vec![grad_a, grad_b])
+            Ok(smallvec![grad_a, grad_b])
         })
     })
 }
@@ -200,7 +106,7 @@ pub fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor, Error> {
             let to_b = |a: &Saved| product(&a.get()?, true, grad, false);
             let grad_a = for_a.as_ref().map(to_a);
             let grad_b = for_b.as_ref().map(to_b);
-            Ok(vec![grad_a.transpose()?, grad_b.transpose()?])
+            Ok(smallvec![grad_a.transpose()?, grad_b.transpose()?])
         })
     })
 }
@@ -216,7 +122,7 @@ pub fn relu(a: &Tensor) -> Result<Tensor, Error> {
         Ok(move |grad: &Array| {
             let output = saved.get()?;
             let masked = zip("relu", grad, &output, |g, y| if y > 0.0 { g } else { 0.0 })?;
-            Ok(vec![Some(masked)])
+            Ok(smallvec![Some(masked)])
         })
     })
 }
@@ -232,7 +138,7 @@ pub fn sum(a: &Tensor) -> Result<Tensor, Error> {
         let shape = a.shape();
         Ok(move |grad: &Array| {
             grad.core().upload(backward);
-            Ok(vec![Some(full(grad.core(), shape, grad.at(0)))])
+            Ok(smallvec![Some(full(grad.core(), shape, grad.at(0)))])
         })
     })
 }
@@ -256,7 +162,7 @@ pub fn norm(a: &Tensor) -> Result<Tensor, Error> {
             grad.core().upload(NORM_BACKWARD_ARGUMENTS);
             // The gradient at 0 is taken as 0, as the framework does.
             let scale = if norm == 0.0 { 0.0 } else { grad.at(0) / norm };
-            Ok(vec![Some(map(&saved.get()?, |x| x * scale))])
+            Ok(smallvec![Some(map(&saved.get()?, |x| x * scale))])
         })
     })
 }
@@ -282,7 +188,7 @@ pub fn split(a: &Tensor, sizes: &[usize]) -> Result<Vec<Tensor>, Error> {
         .iter()
         .zip(sizes)
         .map(|(&start, &size)| slice(a.array(), start, size));
-    record_all("SplitWithSize", &[a], pieces.collect(), || {
+    let outputs = record_all("SplitWithSize", &[a], pieces, || {
         let (core, shape) = (Rc::clone(a.core()), a.shape());
         let starts = SavedList::new(&core, starts.clone().into());
         Ok(move |grads: &[Option<Array>]| {
@@ -290,7 +196,8 @@ pub fn split(a: &Tensor, sizes: &[usize]) -> Result<Vec<Tensor>, Error> {
             for (grad, &start) in grads.iter().zip(starts.iter()) {
                 whole = unslice(whole, grad.as_ref(), start);
             }
-            Ok(vec![Some(whole)])
+            Ok(smallvec![Some(whole)])
         })
-    })
+    })?;
+    Ok(outputs.into_vec())
 }

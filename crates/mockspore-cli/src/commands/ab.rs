@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::output::{self, Outcome, print};
 use crate::processes::{self, ByArm, Plan, Rounds};
 use crate::report_baseline;
-use crate::{notes, table};
+use crate::{notes, script, table};
 
 const MINDSPORE: &str = "mindspore";
 const MOCKSPORE: &str = "mockspore";
@@ -37,7 +37,7 @@ pub(crate) fn ab(args: &Ab) -> Result<Outcome, Error> {
     }
     for (one, plan) in &planned {
         let (entry, scenario) = (one.entry, &one.scenario);
-        let script = processes::script_path(&scenario.name, common.source.scenarios.as_deref())?;
+        let script = script::path(&scenario.name, common.source.scenarios.as_deref())?;
         let arms = processes::rounds(args, scenario, plan, &one.arms)?;
         let mut rows = mock_rows(args, entry, scenario, plan, &arms)?;
         let mut run = |backend, arms: &Rounds<'_>| {
@@ -53,7 +53,7 @@ pub(crate) fn ab(args: &Ab) -> Result<Outcome, Error> {
         let processes = run(MINDSPORE, &arms)?;
         let mut compared = compare(args, scenario, plan, &arms, &processes);
         if args.baseline == Baseline::Clean
-            && processes::has_extension(&args.python, args.time_limit())
+            && script::has_extension(&args.python, args.time_limit())
         {
             let once: Rounds<'_> = arms.iter().map(|&(arm, _)| (arm, 1)).collect();
             let python = run(MOCKSPORE, &once)?;

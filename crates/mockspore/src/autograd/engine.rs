@@ -15,12 +15,14 @@
 use std::collections::BinaryHeap;
 use std::rc::Rc;
 
+use smallvec::{SmallVec, smallvec};
+
 use crate::autograd::final_callback;
 use crate::autograd::node::{GradNode, OpNode, Task};
+use crate::autograd::record::Grads;
 use crate::census::Tally;
 use crate::error::Error;
 use crate::kernels::{full, zip};
-use crate::ops::Grads;
 use crate::runtime::Core;
 use crate::tensor::{Array, Meta, Tensor};
 
@@ -102,11 +104,13 @@ pub(crate) fn backward(core: &Rc<Core>, request: Request<'_>) -> Result<Vec<Opti
     outcome.map(|()| captured)
 }
 
+/// The gradients of a node's outputs, as far as they have arrived.
+type Arrived = SmallVec<[Option<Array>; 1]>;
+
 /// One node's share of the pass.
 struct NodeTask {
     node: GradNode,
-    /// The gradient of each output, as far as it has arrived.
-    grads: Vec<Option<Array>>,
+    grads: Arrived,
     users: usize,
     /// The mark that an outer backward had put on the node.
     outer: Task,
@@ -180,7 +184,7 @@ impl<'a> Engine<'a> {
         });
         self.tasks.push(NodeTask {
             node: node.clone(),
-            grads: vec![None; node.outputs()],
+            grads: smallvec![None; node.outputs()],
             users: 0,
             outer: mark,
         });

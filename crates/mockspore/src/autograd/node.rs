@@ -18,11 +18,11 @@ use std::mem::size_of;
 use std::rc::Rc;
 
 use crate::autograd::hook::HookList;
+use crate::autograd::record::Grads;
 use crate::census::Kind;
 use crate::error::Error;
 use crate::kernels::zip;
 use crate::model::shared::{Dying, Managed, Shared, Weak};
-use crate::ops::Grads;
 use crate::runtime::Core;
 use crate::tensor::{Array, Meta};
 
