@@ -3,28 +3,13 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 use assert_cmd::cargo::cargo_bin;
 
-fn mockspore(args: &[&str]) -> Output {
-    Command::new(cargo_bin!("mockspore"))
-        .args(args)
-        .output()
-        .unwrap()
-}
+mod common;
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
-
-/// Runs a request that must be refused; its message.
-fn refused(args: &[&str]) -> String {
-    let output = mockspore(args);
-    assert_eq!(output.status.code(), Some(2), "{args:?}");
-    assert!(output.stdout.is_empty(), "{args:?} printed results");
-    text(&output.stderr)
-}
+use common::{mockspore, refused, text};
 
 #[test]
 fn a_run_is_as_expected_and_prints_a_line_per_arm() {

@@ -1,28 +1,9 @@
 //! Which scenarios, arms and releases a run covers.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::process::{Command, Output};
+mod common;
 
-use assert_cmd::cargo::cargo_bin;
-
-fn mockspore(args: &[&str]) -> Output {
-    Command::new(cargo_bin!("mockspore"))
-        .args(args)
-        .output()
-        .unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
-
-/// Runs a request that must be refused; its message.
-fn refused(args: &[&str]) -> String {
-    let output = mockspore(args);
-    assert_eq!(output.status.code(), Some(2), "{args:?}");
-    assert!(output.stdout.is_empty(), "{args:?} printed results");
-    text(&output.stderr)
-}
+use common::{mockspore, refused, text};
 
 /// The scenarios of a run, by the rows it prints.
 fn scenarios(args: &[&str]) -> Vec<String> {
