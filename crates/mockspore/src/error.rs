@@ -94,6 +94,39 @@ pub enum Error {
         /// The rank asked for.
         rank: usize,
     },
+    /// A member of a group that issues another call than the others.
+    #[error("rank {rank}: call {call} of its group is {expected} for the others, here {got}")]
+    CollectiveMismatch {
+        /// The rank that differs.
+        rank: usize,
+        /// The call's place, from 1.
+        call: u64,
+        /// What the others issued.
+        expected: String,
+        /// What it issued.
+        got: String,
+    },
+    /// A call that a member of a group never comes to while others wait in it.
+    #[error("rank {rank} never comes to call {call} of its group, {name}: the others would hang")]
+    WouldHang {
+        /// The rank that is missing.
+        rank: usize,
+        /// The call's place, from 1.
+        call: u64,
+        /// What the others issued.
+        name: &'static str,
+    },
+    /// A model or a world that a mesh cannot be laid over.
+    #[error(
+        "{ranks} ranks and parameters of {width} values do not fit the mesh: it needs a unit, \
+         at least one rank, an even number for replicas, and equal parts"
+    )]
+    Mesh {
+        /// Ranks of the world.
+        ranks: usize,
+        /// Values of each parameter.
+        width: usize,
+    },
     /// A stream that the device does not have.
     #[error("there is no stream {number}")]
     Stream {

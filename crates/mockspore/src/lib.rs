@@ -40,13 +40,14 @@ pub use autograd::function::{Function, apply, apply_to};
 pub use autograd::hook::TensorHookHandle;
 pub use autograd::recompute::{Block, recompute};
 pub use autograd::top_cell::CellId;
-pub use comm::{CommHandle, ReduceOp, World};
+pub use comm::{CommHandle, ProcessGroup, ReduceOp, World};
 pub use device::StreamId;
 pub use error::Error;
 pub use infer::AbstractLimits;
 pub use policy::{
-    AbstractCache, CtxClear, Device, EventRelease, HookMap, HookRelease, KernelArgument,
-    NeedsInputGrad, OutputOwner, Policies, ReadyTopCell, RecomputeStop, Version, Victims,
+    AbstractCache, BackwardPreHook, CtxClear, Device, EventRelease, HookMap, HookRelease,
+    KernelArgument, NeedsInputGrad, OutputOwner, Policies, ReadyTopCell, RecomputeStop, Version,
+    Victims,
 };
 pub use runtime::Runtime;
 pub use tensor::{Shape, Tensor};

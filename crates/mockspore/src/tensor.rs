@@ -265,6 +265,16 @@ impl Tensor {
         self.meta_or_leaf();
     }
 
+    /// Takes the accumulated gradient away, as `param.grad = None` does.
+    pub(crate) fn take_grad(&self) -> Option<Self> {
+        let meta = self.meta()?;
+        let GradNode::Leaf(leaf) = &meta.node else {
+            return None;
+        };
+        let grad = leaf.get().grad.borrow_mut().take()?;
+        Some(Self::from_array(grad, None))
+    }
+
     /// The gradient that `run_backward` accumulated (`Tensor._grad`).
     pub fn grad(&self) -> Option<Self> {
         let meta = self.meta()?;

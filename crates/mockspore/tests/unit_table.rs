@@ -54,6 +54,7 @@ fn measured(layers: u64, mesh: Mesh) -> UnitTable {
         chunk_losses: 0,
         reshard_after_forward: true,
         mesh,
+        comm_fusion: false,
     }
 }
 

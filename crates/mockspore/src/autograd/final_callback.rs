@@ -5,6 +5,7 @@
 //!                                         with the engine; queue again each step
 //! ```
 
+use crate::census::Tally;
 use crate::error::Error;
 use crate::runtime::Core;
 
@@ -25,6 +26,7 @@ pub(super) fn run(core: &Core) -> Result<(), Error> {
         let Some(callback) = callback else {
             return Ok(());
         };
+        core.census.happened(Tally::FinalCallbacks, 1);
         callback()?;
         next += 1;
     }

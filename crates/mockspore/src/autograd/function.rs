@@ -16,6 +16,7 @@ use crate::autograd::ctx::FunctionCtx;
 use crate::autograd::node::{GradNode, OpNode};
 use crate::autograd::record::Grads;
 use crate::autograd::saved::SavedList;
+use crate::census::Tally;
 use crate::error::Error;
 use crate::kernels::full;
 use crate::runtime::{Core, Runtime};
@@ -66,6 +67,7 @@ pub fn apply_to(
     all: &[Option<Tensor>],
 ) -> Result<Vec<Tensor>, Error> {
     let core = Rc::clone(runtime.core());
+    core.census.happened(Tally::Applies, 1);
     let ctx = FunctionCtx::new(&core);
     let requires_grad = |input: &Option<Tensor>| input.as_ref().is_some_and(Tensor::requires_grad);
     // Built and stored on every apply, whether or not anything is recorded.

@@ -19,7 +19,7 @@ use std::mem::size_of;
 use std::rc::Rc;
 
 use crate::autograd::node::WeakNode;
-use crate::census::{Census, Kind};
+use crate::census::{Census, Kind, Tally};
 use crate::error::Error;
 use crate::model::unordered_map::UnorderedMap;
 use crate::policy::HookMap;
@@ -204,6 +204,7 @@ impl Tensor {
                 hook: body,
             });
         });
+        core.census.happened(Tally::HooksRegistered, 1);
         let weak = meta.node.downgrade();
         registry.map.borrow_mut().insert(&core.census, id, weak);
         TensorHookHandle {

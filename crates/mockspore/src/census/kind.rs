@@ -58,6 +58,8 @@ kinds! {
     Tensor, "tensor", "its caller; an operator's output that was never returned, nobody";
     /// The values of a tensor, shared by views and saved copies.
     Storage, "storage", "tensors and saved values";
+    /// The handles that a sharding unit keeps of its last forward.
+    HookHandles, "hook_handles", "the unit's scheduler, until its PostBackwardFunction or its next forward";
     /// What stands for a value that a recomputed block will save again.
     PlaceHolder, "place_holder", "the backward function of the node that saved it";
     /// One call of `recompute`: its inputs and the values it recomputed.

@@ -15,20 +15,35 @@ pub enum Tally {
     WaitedAfterDestroy,
     /// Entries of `device_events` that searches have looked at.
     RegistryScanned,
+    /// Hooks that were registered on tensors.
+    HooksRegistered,
     /// Hooks that backwards have run.
     HookCalls,
+    /// Custom functions that were applied.
+    Applies,
+    /// Final callbacks that backwards have run.
+    FinalCallbacks,
+    /// Collectives that were launched.
+    Collectives,
+    /// Backwards through a sharding unit that no hook had gathered it for.
+    BackwardWithoutUnshard,
 }
 
 impl Tally {
     /// All tallies, in declaration order.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 12] = [
         Self::DestroyedBeforeWait,
         Self::DestroyedBeforeCompletion,
         Self::ReusedBeforeCompletion,
         Self::DestroyedTwice,
         Self::WaitedAfterDestroy,
         Self::RegistryScanned,
+        Self::HooksRegistered,
         Self::HookCalls,
+        Self::Applies,
+        Self::FinalCallbacks,
+        Self::Collectives,
+        Self::BackwardWithoutUnshard,
     ];
 
     /// The metric in results and scenarios.
@@ -40,7 +55,12 @@ impl Tally {
             Self::DestroyedTwice => "hazards.destroyed_twice",
             Self::WaitedAfterDestroy => "hazards.waited_after_destroy",
             Self::RegistryScanned => "work.registry_scanned",
+            Self::HooksRegistered => "work.hooks_registered",
             Self::HookCalls => "work.hook_calls",
+            Self::Applies => "work.applies",
+            Self::FinalCallbacks => "work.final_callbacks",
+            Self::Collectives => "work.collectives",
+            Self::BackwardWithoutUnshard => "hazards.backward_without_unshard",
         }
     }
 }

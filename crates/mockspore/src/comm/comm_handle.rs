@@ -12,7 +12,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::rc::Rc;
 
-use crate::census::Kind;
+use crate::census::{Kind, Tally};
 use crate::device::event::DeviceEvent;
 use crate::device::stream::StreamId;
 use crate::policy::EventRelease;
@@ -35,6 +35,7 @@ impl CommHandle {
     /// Launches `ticks` of work on the stream of collectives, with an event
     /// behind it.
     pub(crate) fn launch(core: &Rc<Core>, ticks: u64) -> Self {
+        core.census.happened(Tally::Collectives, 1);
         let event = core.resource_manager.create_event(core);
         let done = core.streams.launch(StreamId::COMM, ticks);
         if let Some(event) = &event {

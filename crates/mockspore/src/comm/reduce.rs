@@ -1,5 +1,7 @@
 //! How values of several ranks become one.
 
+use crate::tensor::Tensor;
+
 /// The reduction of a collective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
@@ -32,4 +34,11 @@ impl ReduceOp {
         });
         all.unwrap_or_default()
     }
+}
+
+/// The reduction of the ranks' tensors, in rank order.
+pub(crate) fn reduced(tensors: &[&Tensor], op: ReduceOp) -> Vec<f32> {
+    let size = tensors.first().map_or(0, |one| one.shape().size());
+    let value = |index| op.reduce(tensors.iter().map(|one| one.array().at(index)));
+    (0..size).map(value).collect()
 }

@@ -7,14 +7,16 @@
 //!
 //! Each rank is a process of its own, so it has a Runtime of its own. A
 //! collective is called once for all ranks, with one tensor of each, and moves
-//! real values; one handle comes back for each rank. Models
-//! `mint.distributed` (`PyboostDistComm*Op`). Not modelled: groups, and a rank
-//! that issues another collective than the rest.
+//! real values; one handle comes back for each rank. Ranks that call one after
+//! the other use a [`ProcessGroup`](crate::comm::ProcessGroup). Models
+//! `mint.distributed` (`PyboostDistComm*Op`).
 
 use std::rc::Rc;
 
 use crate::comm::comm_handle::CommHandle;
-use crate::comm::reduce::ReduceOp;
+use crate::comm::group::ProcessGroup;
+use crate::comm::pending::Streams;
+use crate::comm::reduce::{ReduceOp, reduced};
 use crate::error::Error;
 use crate::policy::Device;
 use crate::runtime::Runtime;
@@ -30,6 +32,8 @@ const COLLECTIVE_TICKS: u64 = 8;
 pub struct World {
     ranks: Rc<[Runtime]>,
     ticks: u64,
+    /// What groups of this world have issued.
+    streams: Rc<Streams>,
 }
 
 impl World {
@@ -38,6 +42,7 @@ impl World {
         Self {
             ranks: ranks.into(),
             ticks: COLLECTIVE_TICKS,
+            streams: Rc::new(Streams::of(ranks.len())),
         }
     }
 
@@ -46,6 +51,15 @@ impl World {
     pub fn with_ticks(mut self, ticks: u64) -> Self {
         self.ticks = ticks;
         self
+    }
+
+    /// A group of some ranks of this world; `None` if one does not exist.
+    pub fn group(&self, ranks: &[usize]) -> Option<ProcessGroup> {
+        let members = ranks
+            .iter()
+            .map(|&rank| Some((rank, self.ranks.get(rank)?.clone())));
+        let members: Option<Vec<_>> = members.collect();
+        Some(ProcessGroup::new(&members?, self.ticks, &self.streams))
     }
 
     /// The runtimes, in rank order.
@@ -60,7 +74,7 @@ impl World {
     /// in shape.
     pub fn all_reduce(&self, tensors: &[Tensor], op: ReduceOp) -> Result<Vec<CommHandle>, Error> {
         self.one_of_each_rank(tensors)?;
-        let reduced = reduced(tensors, op);
+        let reduced = reduced(&refs(tensors), op);
         for tensor in tensors {
             tensor.array().assign(reduced.iter().copied());
         }
@@ -140,7 +154,7 @@ impl World {
     ) -> Result<Vec<CommHandle>, Error> {
         self.registered("DistCommReduceScatterTensor")?;
         self.sharded(inputs, outputs)?;
-        let reduced = reduced(inputs, op);
+        let reduced = reduced(&refs(inputs), op);
         let part = reduced.len() / outputs.len().max(1);
         for (rank, output) in outputs.iter().enumerate() {
             output
@@ -164,7 +178,7 @@ impl World {
         if op != ReduceOp::Sum && self.on_cpu() {
             return Err(Error::ReduceOnCpu);
         }
-        let reduced = reduced(tensors, op);
+        let reduced = reduced(&refs(tensors), op);
         let outputs = tensors.iter().map(|tensor| {
             let array = Array::new(tensor.core(), tensor.shape(), reduced.iter().copied());
             let output = Tensor::from_array(array, None);
@@ -218,8 +232,6 @@ impl World {
     }
 }
 
-fn reduced(tensors: &[Tensor], op: ReduceOp) -> Vec<f32> {
-    let size = tensors.first().map_or(0, |one| one.shape().size());
-    let value = |index| op.reduce(tensors.iter().map(|one| one.array().at(index)));
-    (0..size).map(value).collect()
+fn refs(tensors: &[Tensor]) -> Vec<&Tensor> {
+    tensors.iter().collect()
 }

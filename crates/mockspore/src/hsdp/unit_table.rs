@@ -4,7 +4,7 @@
 //! `PostBackwardFunction` if an input does, and issues its collectives. The
 //! counts of a step are sums over the table. Models what
 //! `hyper_parallel/platform/mindspore/fully_shard/scheduler.py` and `state.py`
-//! do without fused communication. Not modelled: which parameters a unit has.
+//! do. Not modelled: which parameters a unit has.
 
 use std::borrow::Cow;
 
@@ -113,6 +113,8 @@ pub struct UnitTable {
     pub reshard_after_forward: bool,
     /// The layout.
     pub mesh: Mesh,
+    /// Whether a unit's parameters travel together (`comm_fusion`).
+    pub comm_fusion: bool,
 }
 
 /// A model to make a table for, wrapped as `MindFormers` of July 2026 wraps it.
@@ -165,6 +167,7 @@ impl UnitTable {
             chunk_losses: 1 + model.multi_token_heads,
             reshard_after_forward: true,
             mesh: model.mesh,
+            comm_fusion: false,
         }
     }
 
@@ -212,27 +215,27 @@ impl UnitTable {
             chunk_losses: 1,
             reshard_after_forward: true,
             mesh: Mesh::Sharded,
+            comm_fusion: false,
         }
     }
 
     /// What a step of `micro_batches` makes; gradients are reduced in the last.
     pub fn step(&self, micro_batches: u64) -> StepCounts {
-        let sum = |of: fn(&Unit) -> u64| self.units.iter().map(of).sum::<u64>();
+        let sum = |of: &dyn Fn(&Unit) -> u64| self.units.iter().map(of).sum::<u64>();
         let gathers = 1 + u64::from(self.reshard_after_forward);
-        let replicas = match self.mesh {
-            Mesh::Sharded => sum(|unit| unit.replicate_params),
-            // One for each sharded parameter too, unless they are fused.
-            Mesh::Replicated => sum(|unit| unit.replicate_params + unit.sharded_params),
-        };
+        // One call for each sharded parameter, or for all of a unit.
+        let most = if self.comm_fusion { 1 } else { u64::MAX };
+        let calls = sum(&|unit| unit.sharded_params.min(most));
+        let between_replicas = u64::from(self.mesh == Mesh::Replicated) * calls;
         StepCounts {
-            hooks: micro_batches * sum(|unit| unit.forwards * unit.outputs),
+            hooks: micro_batches * sum(&|unit| unit.forwards * unit.outputs),
             post_backward_functions: micro_batches
-                * sum(|unit| unit.forwards * u64::from(unit.input_requires_grad)),
+                * sum(&|unit| unit.forwards * u64::from(unit.input_requires_grad)),
             aux_loss_scalers: micro_batches * self.aux_loss_scalers,
             chunk_losses: micro_batches * self.chunk_losses,
-            all_gathers: micro_batches * gathers * sum(|unit| unit.sharded_params),
-            reduce_scatters: sum(|unit| unit.sharded_params),
-            all_reduces: replicas,
+            all_gathers: micro_batches * gathers * calls,
+            reduce_scatters: calls,
+            all_reduces: between_replicas + sum(&|unit| unit.replicate_params),
         }
     }
 }

@@ -14,6 +14,26 @@ pub enum HookRelease {
     RemovedInFinalCallback,
 }
 
+/// What the sharding scheduler does with the handles of the hooks that it
+/// registers on a unit's outputs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BackwardPreHook {
+    /// Thrown away, as `_register_backward_pre_hook` does.
+    Dropped,
+    /// Removed in the root's final callback of the backward that their forward
+    /// took part in, and at the next forward if none will ever come. The fix.
+    ReleasedWithBackward,
+    /// Each removed by itself as it fires. Wrong: an unused output never does.
+    RemovedOnFiring,
+    /// A unit's removed in its `PostBackwardFunction.backward`. Wrong: not every
+    /// unit has one.
+    RemovedInFunctionBackward,
+    /// All removed in every root's final callback. Wrong: a micro-batch that is
+    /// still to come loses its hooks.
+    ClearedByAnyRoot,
+}
+
 /// Where the caller's function sets `ctx.needs_input_grad = None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

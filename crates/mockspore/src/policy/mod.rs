@@ -5,7 +5,7 @@ mod runtime;
 
 use serde::{Deserialize, Serialize};
 
-pub use caller::{HookRelease, NeedsInputGrad, RecomputeStop};
+pub use caller::{BackwardPreHook, HookRelease, NeedsInputGrad, RecomputeStop};
 pub use runtime::{
     AbstractCache, CtxClear, EventRelease, HookMap, KernelArgument, OutputOwner, ReadyTopCell,
     Victims,
@@ -77,6 +77,8 @@ pub struct Policies {
     pub hook_map: HookMap,
     /// The caller's use of the hook handle.
     pub hook_release: HookRelease,
+    /// The sharding scheduler's use of its hook handles.
+    pub backward_pre_hook: BackwardPreHook,
     /// The runtime's destructor of a ctx.
     pub ctx_clear: CtxClear,
     /// The caller's use of a ctx field.
@@ -125,6 +127,7 @@ impl Policies {
         Self {
             hook_map: HookMap::KeepsDead,
             hook_release: HookRelease::Dropped,
+            backward_pre_hook: BackwardPreHook::Dropped,
             ctx_clear: match version {
                 Version::V2_7_2 => CtxClear::ClearsEachField,
                 _ => CtxClear::NamesSavedTensorsTwice,
@@ -154,6 +157,7 @@ impl Policies {
         Self {
             hook_map: HookMap::ErasesWithNode,
             hook_release: HookRelease::RemovedInFinalCallback,
+            backward_pre_hook: BackwardPreHook::ReleasedWithBackward,
             ctx_clear: CtxClear::ClearsEachField,
             needs_input_grad: NeedsInputGrad::ClearedInForward,
             output_owner: OutputOwner::Owned,

@@ -1,0 +1,153 @@
+//! Collectives that are issued and not executed yet.
+//!
+//! ```text
+//! Streams ─▶ one queue for each rank ─▶ Pending ◀─ ProcessGroup
+//!                                          └─▶ inputs and outputs
+//! ```
+//!
+//! A rank's collectives run in the order it issued them, as on one
+//! communication stream: a collective runs when it is the next one of all its
+//! members. So what reads the output of another one reads what that one wrote,
+//! and ranks that issue in different orders wait for each other for ever.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use crate::comm::reduce::{ReduceOp, reduced};
+use crate::tensor::Tensor;
+
+/// What is called, as `mint.distributed` names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Call {
+    AllReduce(ReduceOp),
+    ReduceScatter(ReduceOp),
+    AllGather,
+}
+
+impl Call {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::AllReduce(_) => "all_reduce",
+            Self::ReduceScatter(_) => "reduce_scatter_tensor",
+            Self::AllGather => "all_gather_into_tensor",
+        }
+    }
+}
+
+/// Input and output of a member.
+type Buffers = (Tensor, Tensor);
+
+/// One collective of a group.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub(super) call: Call,
+    /// Values of each member's input.
+    pub(super) size: usize,
+    /// The members' ranks in the world.
+    pub(super) ranks: Rc<[usize]>,
+    /// By member, of those that have issued it.
+    buffers: RefCell<Box<[Option<Buffers>]>>,
+    pub(super) executed: Cell<bool>,
+}
+
+impl Pending {
+    pub(super) fn new(call: Call, size: usize, ranks: &Rc<[usize]>) -> Self {
+        Self {
+            call,
+            size,
+            ranks: Rc::clone(ranks),
+            buffers: RefCell::new(ranks.iter().map(|_| None).collect()),
+            executed: Cell::default(),
+        }
+    }
+
+    pub(super) fn join(&self, member: usize, input: &Tensor, output: &Tensor) {
+        self.buffers.borrow_mut()[member] = Some((input.clone(), output.clone()));
+    }
+
+    /// The first member that has not issued it.
+    pub(super) fn missing(&self) -> Option<usize> {
+        self.buffers.borrow().iter().position(Option::is_none)
+    }
+
+    fn execute(&self) {
+        self.executed.set(true);
+        let buffers = self.buffers.take();
+        execute(self.call, buffers.iter().flatten());
+    }
+}
+
+/// Writes what a reduction makes; a gather has written its output already.
+pub(super) fn execute<'a>(call: Call, members: impl Iterator<Item = &'a Buffers> + Clone) {
+    let (Call::AllReduce(op) | Call::ReduceScatter(op)) = call else {
+        return;
+    };
+    let mut only = members.clone();
+    if let (Some((input, output)), None) = (only.next(), only.next()) {
+        // A value is its own reduction.
+        output.array().assign(input.array().values());
+        return;
+    }
+    let inputs: Vec<&Tensor> = members.clone().map(|(input, _)| input).collect();
+    let values = reduced(&inputs, op);
+    for (member, (_, output)) in members.enumerate() {
+        let part = match call {
+            Call::ReduceScatter(_) => member * output.shape().size(),
+            _ => 0,
+        };
+        output.array().assign(values[part..].iter().copied());
+    }
+}
+
+/// The communication streams of all ranks.
+#[derive(Debug)]
+pub(super) struct Streams(RefCell<Vec<VecDeque<Rc<Pending>>>>);
+
+impl Streams {
+    pub(super) fn of(ranks: usize) -> Self {
+        Self(RefCell::new((0..ranks).map(|_| VecDeque::new()).collect()))
+    }
+
+    /// A rank issues a collective; runs what can run then.
+    pub(super) fn issue(&self, rank: usize, pending: &Rc<Pending>) {
+        let mut queues = self.0.borrow_mut();
+        queues[rank].push_back(Rc::clone(pending));
+        let mut next = vec![rank];
+        while let Some(rank) = next.pop() {
+            let Some(front) = queues[rank].front().cloned() else {
+                continue;
+            };
+            let is_front = |&rank: &usize| {
+                let first = queues[rank].front();
+                first.is_some_and(|first| Rc::ptr_eq(first, &front))
+            };
+            if front.ranks.iter().all(is_front) {
+                for &member in &*front.ranks {
+                    queues[member].pop_front();
+                }
+                front.execute();
+                next.extend(&*front.ranks);
+            }
+        }
+    }
+
+    /// Whether a rank has something else to run before.
+    pub(super) fn waits(&self, rank: usize, pending: &Rc<Pending>) -> bool {
+        let queues = self.0.borrow();
+        let first = queues[rank].front();
+        first.is_some_and(|first| !Rc::ptr_eq(first, pending))
+    }
+
+    pub(super) fn is_idle(&self, rank: usize) -> bool {
+        self.0.borrow()[rank].is_empty()
+    }
+
+    /// Forgets collectives of these ranks that have not run.
+    pub(super) fn reset(&self, ranks: &[usize]) {
+        let mut queues = self.0.borrow_mut();
+        for &rank in ranks {
+            queues[rank].clear();
+        }
+    }
+}
