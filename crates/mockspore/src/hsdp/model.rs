@@ -56,7 +56,9 @@ impl ShardedModel {
         let mut at = 0;
         while at < self.units.len() {
             let rest = &self.units[at..];
-            let block = rest.iter().take_while(|unit| unit.recomputed).count();
+            let inner = rest.iter().take_while(|unit| unit.recomputed).count();
+            // The unit behind the inner ones ends the block.
+            let block = (inner + usize::from(inner > 0)).min(rest.len());
             stream = match block {
                 0 => rest[0].run(&plain, stream)?,
                 _ => recomputed(&self.runtime, rest[..block].to_vec(), &plain, stream)?,
@@ -76,6 +78,15 @@ impl ShardedModel {
     pub fn set_requires_gradient_sync(&self, sync: bool) {
         for unit in self.all_units() {
             unit.scheduler.state.requires_grad_sync.set(sync);
+        }
+    }
+
+    /// Drops gradients that no reduction has taken.
+    pub fn zero_grad(&self) {
+        for unit in self.all_units() {
+            for param in &unit.scheduler.state.params {
+                drop(param.full.take_grad());
+            }
         }
     }
 

@@ -30,7 +30,9 @@ pub struct Unit {
     pub sharded_params: u64,
     /// Parameters that are only replicated.
     pub replicate_params: u64,
-    /// Forwards in one step: 2 for a unit within a recomputed block.
+    /// Forwards in one step: 2 for a unit within a recomputed block. The unit
+    /// that ends the block has 1: its hook fires before the block is
+    /// recomputed, and PRE_BACKWARD makes the second forward pass it by.
     pub forwards: u64,
 }
 
