@@ -25,6 +25,8 @@ pub mod scenario;
 mod collective_event;
 #[path = "../hook_handle/mock.rs"]
 mod hook_handle;
+#[path = "../hsdp_step/mock.rs"]
+pub mod hsdp_step;
 #[path = "../kernel_argument/mock.rs"]
 mod kernel_argument;
 #[path = "../needs_input_grad/mock.rs"]

@@ -80,4 +80,9 @@ impl<'a> Setting<'a> {
         let values: Vec<f32> = (0..size).map(|_| random.random_range(0.5..1.5)).collect();
         rank.tensor(&values, dims)
     }
+
+    /// A value in [0.9, 1.1), of which long products stay finite.
+    pub fn near_one(&self) -> f32 {
+        self.random.borrow_mut().random_range(0.9..1.1)
+    }
 }

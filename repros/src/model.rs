@@ -53,12 +53,17 @@ impl<'a> Model<'a> {
 
     /// How often something that is no block has happened after `step` steps.
     pub fn count(&self, counter: &str, step: u64) -> u64 {
-        let by_call = of(&self.mock.counts_per_call, counter) * self.calls();
+        let every = &self.scenario.every_arm;
+        let own = |own: &'a BTreeMap<String, Count>, every: &'a BTreeMap<String, Count>| {
+            self.value(own.get(counter).or_else(|| every.get(counter)))
+        };
+        let by_call = own(&self.mock.counts_per_call, &every.counts_per_call) * self.calls();
+        let by_step = own(&self.mock.counts_per_step, &every.counts_per_step) * self.ranks();
         let not = of(&self.mock.first_of_step_does_not, counter) * self.ranks();
         // Each rank's calls on their own.
         let calls = self.knob(&self.scenario.calls_per_step) * step;
         let triangular = of(&self.mock.counts_triangular, counter) * self.ranks();
-        (by_call - not) * step + triangular * (calls * (calls + 1) / 2)
+        (by_call + by_step - not) * step + triangular * (calls * (calls + 1) / 2)
     }
 
     /// Whether a kind or counter grows without a cap.
@@ -96,9 +101,9 @@ impl<'a> Model<'a> {
         Some(self.ranks() * self.knob(&cap.threshold))
     }
 
-    /// The most bytes that keep within the cap; `None` if the arm makes no
-    /// entries.
-    pub fn cap_bytes(&self) -> Option<u64> {
+    /// The most bytes that keep within the cap after `step` steps, with what
+    /// else the arm keeps and is bounded; `None` if it makes no entries.
+    pub fn cap_bytes(&self, step: u64) -> Option<u64> {
         let kinds = &self.scenario.cap.as_ref()?.kinds;
         let blocks = kinds.iter().map(|kind| {
             let size = self.scenario.block_bytes.get(kind)?;
@@ -111,10 +116,20 @@ impl<'a> Model<'a> {
         let arrays = arrays.map(|array| {
             let of = array.of.as_deref().unwrap_or_default();
             let most = self.cap_objects(of).unwrap_or_default() / self.ranks();
-            let slots = slots(array, most + self.per_call(of));
+            let slots = slots(array, most + self.at_once(of).0);
             self.ranks() * nallocx((slots * array.slot_bytes) as usize)
         });
-        Some(blocks + arrays.sum::<u64>())
+        let besides = self.blocks(step, |kind, request| {
+            let other = self.of_cap(kind).is_none() && !self.grows(kind);
+            if other { nallocx(request as usize) } else { 0 }
+        });
+        let others = self.scenario.arrays.iter().filter(|array| {
+            let of = array.of.as_deref();
+            !of.is_some_and(|of| self.of_cap(of).is_some() || self.grows(of))
+        });
+        let others = others.map(|array| nallocx(self.array_request(array, step) as usize));
+        let others = others.sum::<u64>() * self.ranks();
+        Some(blocks + arrays.sum::<u64>() + besides + others)
     }
 
     /// Bytes that the allocator spends on kept blocks of fixed size.
@@ -165,18 +180,15 @@ impl<'a> Model<'a> {
         if step == 0 {
             return 0;
         }
-        let peak = self
-            .mock
-            .peaks
-            .get(&array.kind)
-            .copied()
-            .unwrap_or_default();
+        let peak = self.mock.peaks.get(&array.kind);
+        let per_call = self.value(peak.map(|peak| &peak.per_call));
+        let per_step = self.value(peak.map(|peak| &peak.per_step));
         let kept = array
             .of
             .as_ref()
             .map_or(0, |kind| self.most_kept(kind, step));
         let calls = self.knob(&self.scenario.calls_per_step);
-        let most = kept + peak.per_call * calls + peak.per_step;
+        let most = kept + per_call * calls + per_step;
         slots(array, most) * array.slot_bytes
     }
 
@@ -193,11 +205,10 @@ impl<'a> Model<'a> {
         if step == 0 {
             return 0;
         }
-        let once = of(&self.mock.keeps_once, kind);
+        let once = self.value(self.mock.keeps_once.get(kind));
         if let Some(cap) = self.of_cap(kind).filter(|_| self.mock.capped) {
-            let calls = self.knob(&self.scenario.calls_per_step) * step;
-            let per_call = self.per_call(kind);
-            return self.ranks() * self.after_drops(cap, once, per_call, calls);
+            let (at_once, times) = self.at_once(kind);
+            return self.ranks() * self.after_drops(cap, once, at_once, times * step);
         }
         let steps = if self.mock.replaces { 1 } else { step };
         once * self.ranks() + self.per_step(kind) * steps
@@ -205,13 +216,23 @@ impl<'a> Model<'a> {
 
     /// Objects of one rank at the most so far.
     fn most_kept(&self, kind: &str, step: u64) -> u64 {
-        let made = of(&self.mock.keeps_once, kind) + self.per_step(kind) / self.ranks() * step;
+        let once = self.value(self.mock.keeps_once.get(kind));
+        let made = once + self.per_step(kind) / self.ranks() * step;
         match self.of_cap(kind) {
             // The entries of one call come before the size is looked at.
             Some(cap) if self.mock.capped => {
-                made.min(self.knob(&cap.threshold) + self.per_call(kind))
+                made.min(self.knob(&cap.threshold) + self.at_once(kind).0)
             }
             _ => made,
+        }
+    }
+
+    /// Entries that one rank makes by call or else by step, and how many times
+    /// a step it does.
+    fn at_once(&self, kind: &str) -> (u64, u64) {
+        match self.per_call(kind) {
+            0 => (self.value(self.mock.keeps_per_step.get(kind)), 1),
+            by_call => (by_call, self.knob(&self.scenario.calls_per_step)),
         }
     }
 
@@ -243,16 +264,30 @@ impl<'a> Model<'a> {
         {
             return 0;
         }
-        self.calls() * self.per_call(kind) + self.ranks() * of(&self.mock.keeps_per_step, kind)
+        let besides = self.value(self.mock.keeps_per_step.get(kind));
+        self.calls() * self.per_call(kind) + self.ranks() * besides
     }
 
     /// Objects that one call makes and does not free itself.
     fn per_call(&self, kind: &str) -> u64 {
-        match self.mock.keeps_per_call.get(kind) {
+        self.value(self.mock.keeps_per_call.get(kind))
+    }
+
+    /// What a count stands for under the knobs; 0 for none.
+    fn value(&self, count: Option<&Count>) -> u64 {
+        match count {
             None => 0,
             Some(Count::Fixed(number)) => *number,
-            Some(Count::Knob(knob)) => self.knob(knob),
+            Some(Count::Named(name)) => self.named(name),
+            Some(Count::Times { times, of }) => times * self.named(of),
         }
+    }
+
+    fn named(&self, name: &str) -> u64 {
+        let Some(count) = self.scenario.counts.get(name) else {
+            return self.knob(name);
+        };
+        of(&count.of, self.knobs.choice(&count.by).unwrap_or_default())
     }
 
     fn of_cap(&self, kind: &str) -> Option<&Cap> {

@@ -30,7 +30,7 @@ macro_rules! entry {
 }
 
 /// All scenarios, in the order they are listed and run.
-pub const REGISTRY: [Entry; 9] = [
+pub const REGISTRY: [Entry; 10] = [
     entry!(hook_handle),
     entry!(parameter_hook),
     entry!(needs_input_grad),
@@ -40,6 +40,7 @@ pub const REGISTRY: [Entry; 9] = [
     entry!(op_exception_output),
     entry!(kernel_argument),
     entry!(ready_top_cell),
+    entry!(hsdp_step),
 ];
 
 impl Entry {

@@ -184,7 +184,7 @@ impl Judged<'_> {
         let metric = series.metric();
         let steps = series.steps().last().copied().unwrap_or_default();
         let bound = match metric {
-            THREAD_NET => self.model.cap_bytes(),
+            THREAD_NET => self.model.cap_bytes(steps),
             _ => self.model.cap_objects(kind_of(metric)),
         };
         let cap = bound.map(|bound| Cap {
@@ -231,9 +231,13 @@ impl Judged<'_> {
 
     fn expected(&self, metric: &str) -> (Verdict, Option<Shape>) {
         match metric {
-            THREAD_NET => (self.expectation().verdict, Some(self.expectation().shape)),
+            THREAD_NET => (self.expectation().verdict, self.expectation().shape),
             UNATTRIBUTED => (Verdict::Plateau, Some(Shape::Flat)),
-            _ if self.model.is_capped(kind_of(metric)) => (self.expectation().verdict, None),
+            _ if self.model.is_capped(kind_of(metric)) => {
+                let uncovered = self.model.cap_uncovered(self.request.steps);
+                let capped = uncovered.map_or(Verdict::Plateau, |_| Verdict::Inconclusive);
+                (capped, None)
+            }
             _ if self.model.grows(kind_of(metric)) => (Verdict::Growth, None),
             _ => (Verdict::Plateau, Some(Shape::Flat)),
         }

@@ -18,18 +18,18 @@ pub(crate) fn of_run(rows: &[Row]) -> String {
     kept(rows) + &by_arm.collect::<String>()
 }
 
-/// How often an arm makes something happen that is no block.
+/// How often an arm makes something happen that is no block: hazards, and work
+/// that becomes more.
 fn happened(row: &VerdictRow) -> Option<String> {
-    let counts = row.metric.starts_with("hazards.") || row.metric.starts_with("work.");
-    let slope = row
-        .slope_per_step
-        .filter(|slope| counts && slope.value > 0.0)?;
+    let slope = row.slope_per_step.filter(|slope| slope.value > 0.0)?;
     let times = if slope.lo < slope.hi {
         format!("{} to {} times a step, more each time", slope.lo, slope.hi)
     } else {
         format!("{} times a step", slope.value)
     };
-    Some(format!("{}: {} {times}\n", row.arm, row.metric))
+    let hazard = row.metric.starts_with("hazards.");
+    let more = row.metric.starts_with("work.") && slope.lo < slope.hi;
+    (hazard || more).then(|| format!("{}: {} {times}\n", row.arm, row.metric))
 }
 
 /// The period and the floor of a saw-tooth.

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use mockspore::census::Kind;
+use serde_json::Value;
 
 use crate::scenario::{
-    Arm, BlockSize, Count, MockExpectation, NOT_OFFERED, SCHEMA_VERSION, Scenario,
+    Arm, BlockSize, Count, EveryArm, MockExpectation, NOT_OFFERED, SCHEMA_VERSION, Scenario,
 };
 
 /// What to look for in the file's text, and why it is wrong.
@@ -95,19 +96,11 @@ impl Scenario {
             BlockSize::Fixed(_) => None,
             BlockSize::PerKnob { knob, .. } => Some(knob),
         });
-        let counts = self
-            .arms
-            .iter()
-            .flat_map(|arm| arm.mock.keeps_per_call.values());
-        let counts = counts.filter_map(|count| match count {
-            Count::Fixed(_) => None,
-            Count::Knob(knob) => Some(knob),
-        });
         let times = self.real.per_call_times.iter();
+        self.check_counts()?;
         let knobs = limits
             .chain(&self.ranks)
             .chain(sizes)
-            .chain(counts)
             .chain(times);
         for knob in knobs {
             let integer = self
@@ -137,6 +130,43 @@ impl Scenario {
             "arms",
             "two arms have one name",
         )
+    }
+
+    fn check_counts(&self) -> Result<(), Complaint> {
+        for (name, count) in &self.counts {
+            let knob = self.knobs.get(&count.by);
+            let choices = knob.and_then(|knob| knob.get("choices")?.as_array());
+            let why = format!("'{}' must be a choice knob", count.by);
+            require(choices.is_some(), &count.by, why)?;
+            let mut choices = choices.into_iter().flatten().filter_map(Value::as_str);
+            let why = format!("the count '{name}' must have each choice of '{}'", count.by);
+            let all = choices.all(|choice| count.of.contains_key(choice));
+            require(all, name, why)?;
+        }
+        let of_arm = |arm: &'_ Arm| -> Vec<Count> {
+            let own = [&arm.mock].into_iter().chain(arm.on.values());
+            own.flat_map(MockExpectation::counts).cloned().collect()
+        };
+        let EveryArm {
+            counts_per_call,
+            counts_per_step,
+        } = &self.every_arm;
+        for counter in counts_per_call.keys().chain(counts_per_step.keys()) {
+            let why = format!("every arm counts '{counter}', which counters lacks");
+            require(self.counters.contains(counter), counter, why)?;
+        }
+        let every = counts_per_call.values().chain(counts_per_step.values());
+        let counts = self.arms.iter().flat_map(of_arm).chain(every.cloned());
+        for count in counts {
+            let (Count::Named(name) | Count::Times { of: name, .. }) = count else {
+                continue;
+            };
+            let knob = self.knobs.get(&name);
+            let integer = knob.is_some_and(|knob| knob.get("max").is_some());
+            let why = format!("'{name}' must be an integer knob or one of the counts");
+            require(integer || self.counts.contains_key(&name), &name, why)?;
+        }
+        Ok(())
     }
 
     fn check_arm(&self, arm: &Arm) -> Result<(), Complaint> {
@@ -175,20 +205,21 @@ impl Scenario {
             require(known, array, why)?;
         }
         for (counter, not) in &mock.first_of_step_does_not {
-            let per_call = mock
-                .counts_per_call
-                .get(counter)
-                .copied()
-                .unwrap_or_default();
             let why = format!(
                 "arm '{}': more calls do not count '{counter}' than count it",
                 arm.name
             );
-            require(*not <= per_call, counter, why)?;
+            let fewer = match mock.counts_per_call.get(counter) {
+                Some(Count::Fixed(count)) => not <= count,
+                Some(_) => true,
+                None => false,
+            };
+            require(fewer, counter, why)?;
         }
         let counted = mock
             .counts_per_call
             .keys()
+            .chain(mock.counts_per_step.keys())
             .chain(mock.counts_triangular.keys());
         for counter in counted {
             let why = format!(

@@ -12,8 +12,8 @@ use serde::Deserialize;
 pub struct MockExpectation {
     /// Verdict on the thread's net bytes.
     pub verdict: Verdict,
-    /// Shape of the thread's net bytes.
-    pub shape: Shape,
+    /// Their shape; none where it depends on the knobs.
+    pub shape: Option<Shape>,
     /// Allocated bytes of the blocks of fixed size that one call keeps.
     pub bytes_per_call: Option<f64>,
     /// Objects that one call keeps.
@@ -21,10 +21,10 @@ pub struct MockExpectation {
     pub keeps_per_call: BTreeMap<String, Count>,
     /// Objects that one step keeps.
     #[serde(default)]
-    pub keeps_per_step: BTreeMap<String, u64>,
+    pub keeps_per_step: BTreeMap<String, Count>,
     /// Objects that the first step keeps, and no other.
     #[serde(default)]
-    pub keeps_once: BTreeMap<String, u64>,
+    pub keeps_once: BTreeMap<String, Count>,
     /// Whether what a step keeps takes the place of what the last one kept.
     #[serde(default)]
     pub replaces: bool,
@@ -36,7 +36,10 @@ pub struct MockExpectation {
     pub peaks: BTreeMap<String, Peak>,
     /// How often one call makes something happen that is no block.
     #[serde(default)]
-    pub counts_per_call: BTreeMap<String, u64>,
+    pub counts_per_call: BTreeMap<String, Count>,
+    /// How often one step makes it happen besides.
+    #[serde(default)]
+    pub counts_per_step: BTreeMap<String, Count>,
     /// How often call `n` makes it happen `n` times over: n (n + 1) / 2 in all.
     #[serde(default)]
     pub counts_triangular: BTreeMap<String, u64>,
@@ -45,26 +48,77 @@ pub struct MockExpectation {
     pub first_of_step_does_not: BTreeMap<String, u64>,
 }
 
-/// How many: a number, or a knob's value.
+/// How many: a number, or what a name stands for.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 pub enum Count {
     /// Always the same.
     Fixed(u64),
-    /// The value of an integer knob.
-    Knob(String),
+    /// The value of an integer knob, or one of the scenario's counts.
+    Named(String),
+    /// So many times that.
+    Times {
+        /// How many times.
+        times: u64,
+        /// The knob or count.
+        of: String,
+    },
+}
+
+impl Default for Count {
+    fn default() -> Self {
+        Self::Fixed(0)
+    }
+}
+
+/// A count that follows from a choice.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ByChoice {
+    /// The choice knob.
+    pub by: String,
+    /// The count for each of its choices.
+    pub of: BTreeMap<String, u64>,
+}
+
+/// What every arm makes happen, unless it says otherwise.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EveryArm {
+    /// By one call.
+    #[serde(default)]
+    pub counts_per_call: BTreeMap<String, Count>,
+    /// By one step, besides.
+    #[serde(default)]
+    pub counts_per_step: BTreeMap<String, Count>,
 }
 
 /// Slots in use within a step.
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Peak {
     /// For each call.
     #[serde(default)]
-    pub per_call: u64,
+    pub per_call: Count,
     /// Besides.
     #[serde(default)]
-    pub per_step: u64,
+    pub per_step: Count,
+}
+
+impl MockExpectation {
+    /// All counts that it names.
+    pub(super) fn counts(&self) -> impl Iterator<Item = &Count> {
+        let maps = [
+            &self.keeps_per_call,
+            &self.keeps_per_step,
+            &self.keeps_once,
+            &self.counts_per_call,
+            &self.counts_per_step,
+        ];
+        let peaks = self.peaks.values();
+        let peaks = peaks.flat_map(|peak| [&peak.per_call, &peak.per_step]);
+        maps.into_iter().flat_map(BTreeMap::values).chain(peaks)
+    }
 }
 
 /// What a real framework must show, compared with the control.

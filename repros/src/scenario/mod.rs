@@ -16,11 +16,11 @@ mod parts;
 mod real_plan;
 
 pub use expectation::{
-    Count, DeviceExpectation, Falls, MockExpectation, Peak, RealArmPlan, RealExpectation,
+    ByChoice, Count, DeviceExpectation, EveryArm, Falls, MockExpectation, Peak, RealArmPlan, RealExpectation,
     ReleaseExpectation,
 };
 pub use knobs::Knobs;
-pub use parts::{Arm, Array, BlockSize, Cap, Growth, Plan, Reported, Role};
+pub use parts::{Arm, Array, BlockSize, Cap, Growth, Ladder, Plan, Reported, Role, Rung};
 pub use real_plan::{RealPlan, ReportBaseline, Unit};
 
 /// Stands for an arm where a release lacks what the scenario needs.
@@ -56,6 +56,12 @@ pub struct Scenario {
     /// The knob that says how many ranks take part, each with a runtime of its
     /// own; one without it.
     pub ranks: Option<String>,
+    /// Counts that follow from a choice, by name.
+    #[serde(default)]
+    pub counts: BTreeMap<String, ByChoice>,
+    /// What every arm makes happen, unless it says otherwise.
+    #[serde(default)]
+    pub every_arm: EveryArm,
     /// The arrays that grow.
     #[serde(default)]
     pub arrays: Vec<Array>,
@@ -67,6 +73,8 @@ pub struct Scenario {
     /// Kinds whose blocks are not malloc's on the real framework.
     #[serde(default)]
     pub outside_malloc: Vec<String>,
+    /// Arms that are compared step by step with a report's.
+    pub ladder: Option<Ladder>,
     /// Steps and readings on the mock.
     pub plan: Plan,
     /// How the script is run on a real framework.

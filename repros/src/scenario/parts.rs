@@ -76,6 +76,27 @@ pub struct Cap {
     pub drops: String,
 }
 
+/// A report's arms with one cause after the other taken away, to be printed
+/// beside what the mock keeps in a step of one rank, by cause.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ladder {
+    /// A cause's name to the kinds of its blocks and arrays.
+    pub causes: BTreeMap<String, Vec<String>>,
+    /// From everything to what is left.
+    pub rungs: Vec<Rung>,
+}
+
+/// One arm of a ladder.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rung {
+    /// The arm.
+    pub arm: String,
+    /// What the report measured, in KiB a step.
+    pub reported_kib: f64,
+}
+
 /// Steps and readings.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]

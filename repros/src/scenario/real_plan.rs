@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use serde_json::Value;
 
 /// How the script is run on a real framework, and what decides there.
 #[derive(Debug, Clone, Deserialize)]
@@ -14,6 +15,12 @@ pub struct RealPlan {
     pub unit: Unit,
     /// The metric in which the Python module of the mock must be exact.
     pub mock_metric: String,
+    /// Knobs that are set there, unless the user sets them.
+    #[serde(default)]
+    pub set: BTreeMap<String, Value>,
+    /// Environment variables of the processes.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
     /// Steps before the first reading.
     pub warmup: u64,
     /// Steps after the first reading.

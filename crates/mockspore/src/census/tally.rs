@@ -25,13 +25,15 @@ pub enum Tally {
     FinalCallbacks,
     /// Collectives that were launched.
     Collectives,
+    /// Times that a sharding unit has gone to another state.
+    StateChanges,
     /// Backwards through a sharding unit that no hook had gathered it for.
     BackwardWithoutUnshard,
 }
 
 impl Tally {
     /// All tallies, in declaration order.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::DestroyedBeforeWait,
         Self::DestroyedBeforeCompletion,
         Self::ReusedBeforeCompletion,
@@ -43,6 +45,7 @@ impl Tally {
         Self::Applies,
         Self::FinalCallbacks,
         Self::Collectives,
+        Self::StateChanges,
         Self::BackwardWithoutUnshard,
     ];
 
@@ -60,6 +63,7 @@ impl Tally {
             Self::Applies => "work.applies",
             Self::FinalCallbacks => "work.final_callbacks",
             Self::Collectives => "work.collectives",
+            Self::StateChanges => "work.state_changes",
             Self::BackwardWithoutUnshard => "hazards.backward_without_unshard",
         }
     }

@@ -18,6 +18,8 @@ use crate::device::stream::StreamId;
 use crate::policy::EventRelease;
 use crate::runtime::Core;
 
+/// Ticks that the host spends on a collective.
+const HOST_TICKS: u64 = 10;
 /// Ticks that a stream-wait costs the host.
 const WAIT_TICKS: u64 = 1;
 
@@ -36,6 +38,7 @@ impl CommHandle {
     /// behind it.
     pub(crate) fn launch(core: &Rc<Core>, ticks: u64) -> Self {
         core.census.happened(Tally::Collectives, 1);
+        core.streams.advance(HOST_TICKS);
         let event = core.resource_manager.create_event(core);
         let done = core.streams.launch(StreamId::COMM, ticks);
         if let Some(event) = &event {

@@ -15,13 +15,12 @@
 //! Members must issue the same calls in the same order, as on a real group.
 //! Models `ProcessGroup` of `mint.distributed`.
 
-use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::cell::Cell;
 use std::fmt;
 use std::rc::Rc;
 
 use crate::comm::comm_handle::CommHandle;
-use crate::comm::pending::{Call, Pending, Streams, execute};
+use crate::comm::pending::{Call, Calls, Pending, Streams, execute};
 use crate::comm::reduce::ReduceOp;
 use crate::error::Error;
 use crate::policy::Device;
@@ -40,9 +39,7 @@ struct Body {
     ranks: Rc<[usize]>,
     ticks: u64,
     streams: Rc<Streams>,
-    /// Calls that are not in `pending` any more.
-    executed: Cell<u64>,
-    pending: RefCell<VecDeque<Rc<Pending>>>,
+    calls: Rc<Calls>,
 }
 
 /// A group of ranks; clones share it.
@@ -61,8 +58,7 @@ impl ProcessGroup {
             ranks: members.iter().map(|(rank, _)| *rank).collect(),
             ticks,
             streams: Rc::clone(streams),
-            executed: Cell::default(),
-            pending: RefCell::default(),
+            calls: Rc::default(),
         }))
     }
 
@@ -132,16 +128,14 @@ impl ProcessGroup {
     /// it: the real group would wait for ever.
     pub fn hang(&self) -> Option<Error> {
         let body = &*self.0;
-        let pending = body.pending.borrow();
-        let waiting = |pending: &&Rc<Pending>| !pending.executed.get();
-        let at = pending.iter().position(|pending| waiting(&pending))?;
-        let first = &pending[at];
+        let pending = body.calls.pending.borrow();
+        let first = pending.front()?;
         // All have issued it, and one has issued something else before.
         let blocked = || (body.ranks.iter()).position(|&rank| body.streams.waits(rank, first));
         let member = first.missing().or_else(blocked)?;
         Some(Error::WouldHang {
             rank: body.ranks[member],
-            call: body.executed.get() + at as u64 + 1,
+            call: body.calls.executed.get() + 1,
             name: first.call.name(),
         })
     }
@@ -149,10 +143,10 @@ impl ProcessGroup {
     /// Forgets calls that were not executed, as a group that is made anew.
     pub fn reset(&self) {
         let body = &*self.0;
-        let forgotten = body.pending.take();
+        let forgotten = body.calls.pending.take();
         body.streams.reset(&body.ranks);
         for member in &body.members {
-            member.issued.set(body.executed.get());
+            member.issued.set(body.calls.executed.get());
         }
         drop(forgotten);
     }
@@ -171,7 +165,7 @@ impl ProcessGroup {
         if body.ranks.len() == 1 && body.streams.is_idle(body.ranks[0]) {
             let buffers = (input.clone(), output.clone());
             execute(call, [&buffers].into_iter());
-            body.executed.set(body.executed.get() + 1);
+            body.calls.executed.set(body.calls.executed.get() + 1);
         } else {
             let pending = self.join(member, call, input, output)?;
             body.streams.issue(body.ranks[member], &pending);
@@ -188,16 +182,12 @@ impl ProcessGroup {
         output: &Tensor,
     ) -> Result<Rc<Pending>, Error> {
         let body = &*self.0;
-        let mut pending = body.pending.borrow_mut();
-        while pending.front().is_some_and(|first| first.executed.get()) {
-            pending.pop_front();
-            body.executed.set(body.executed.get() + 1);
-        }
+        let mut pending = body.calls.pending.borrow_mut();
         let number = body.members[member].issued.get();
-        let at = (number - body.executed.get()) as usize;
+        let at = (number - body.calls.executed.get()) as usize;
         let size = input.shape().size();
         if at == pending.len() {
-            pending.push_back(Rc::new(Pending::new(call, size, &body.ranks)));
+            pending.push_back(Rc::new(Pending::new(call, size, &body.ranks, &body.calls)));
         }
         let joined = &pending[at];
         if joined.call != call || joined.size != size {
@@ -232,7 +222,7 @@ impl fmt::Debug for ProcessGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ProcessGroup")
             .field("ranks", &self.size())
-            .field("executed", &self.0.executed.get())
+            .field("executed", &self.0.calls.executed.get())
             .finish_non_exhaustive()
     }
 }

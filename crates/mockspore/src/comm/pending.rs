@@ -12,7 +12,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use crate::comm::reduce::{ReduceOp, reduced};
 use crate::tensor::Tensor;
@@ -48,17 +48,25 @@ pub(super) struct Pending {
     pub(super) ranks: Rc<[usize]>,
     /// By member, of those that have issued it.
     buffers: RefCell<Box<[Option<Buffers>]>>,
-    pub(super) executed: Cell<bool>,
+    calls: Weak<Calls>,
+}
+
+/// The calls of a group, in their order.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    pub(super) executed: Cell<u64>,
+    /// Those that are not executed.
+    pub(super) pending: RefCell<VecDeque<Rc<Pending>>>,
 }
 
 impl Pending {
-    pub(super) fn new(call: Call, size: usize, ranks: &Rc<[usize]>) -> Self {
+    pub(super) fn new(call: Call, size: usize, ranks: &Rc<[usize]>, calls: &Rc<Calls>) -> Self {
         Self {
             call,
             size,
             ranks: Rc::clone(ranks),
             buffers: RefCell::new(ranks.iter().map(|_| None).collect()),
-            executed: Cell::default(),
+            calls: Rc::downgrade(calls),
         }
     }
 
@@ -72,7 +80,11 @@ impl Pending {
     }
 
     fn execute(&self) {
-        self.executed.set(true);
+        if let Some(calls) = self.calls.upgrade() {
+            // A group's calls are executed in their order.
+            pop(&mut calls.pending.borrow_mut());
+            calls.executed.set(calls.executed.get() + 1);
+        }
         let buffers = self.buffers.take();
         execute(self.call, buffers.iter().flatten());
     }
@@ -100,6 +112,14 @@ pub(super) fn execute<'a>(call: Call, members: impl Iterator<Item = &'a Buffers>
     }
 }
 
+/// Takes the first; an empty queue has no block, as the census knows of none.
+fn pop(queue: &mut VecDeque<Rc<Pending>>) {
+    drop(queue.pop_front());
+    if queue.is_empty() {
+        *queue = VecDeque::new();
+    }
+}
+
 /// The communication streams of all ranks.
 #[derive(Debug)]
 pub(super) struct Streams(RefCell<Vec<VecDeque<Rc<Pending>>>>);
@@ -124,7 +144,7 @@ impl Streams {
             };
             if front.ranks.iter().all(is_front) {
                 for &member in &*front.ranks {
-                    queues[member].pop_front();
+                    pop(&mut queues[member]);
                 }
                 front.execute();
                 next.extend(&*front.ranks);
@@ -147,7 +167,7 @@ impl Streams {
     pub(super) fn reset(&self, ranks: &[usize]) {
         let mut queues = self.0.borrow_mut();
         for &rank in ranks {
-            queues[rank].clear();
+            queues[rank] = VecDeque::new();
         }
     }
 }

@@ -22,8 +22,6 @@ use crate::policy::Device;
 use crate::runtime::Runtime;
 use crate::tensor::{Array, Tensor};
 
-/// Ticks that the host spends on a collective.
-const HOST_TICKS: u64 = 10;
 /// Ticks that a collective takes on its stream, unless set.
 const COLLECTIVE_TICKS: u64 = 8;
 
@@ -190,11 +188,7 @@ impl World {
     }
 
     fn launch(&self) -> Vec<CommHandle> {
-        let launch = |rank: &Runtime| {
-            let core = rank.core();
-            core.streams.advance(HOST_TICKS);
-            CommHandle::launch(core, self.ticks)
-        };
+        let launch = |rank: &Runtime| CommHandle::launch(rank.core(), self.ticks);
         self.ranks.iter().map(launch).collect()
     }
 

@@ -114,6 +114,11 @@ impl Scheduler {
         &self.scheduler_state[self.context.process.thread()]
     }
 
+    fn enter(&self, state: SchedulerState) {
+        self.runtime.census().happened(Tally::StateChanges, 1);
+        self.cell().set(state);
+    }
+
     /// The state on the thread that runs.
     pub(crate) fn scheduler_state(&self) -> SchedulerState {
         self.cell().get()
@@ -136,7 +141,7 @@ impl Scheduler {
             }
         }
         process.observe(&self.name, Point::PreForward)?;
-        self.cell().set(SchedulerState::PreForward);
+        self.enter(SchedulerState::PreForward);
         self.state.unshard()?;
         for unit in self
             .forward_prefetch
@@ -169,7 +174,7 @@ impl Scheduler {
             self.restore_prefetch();
             return Ok(());
         }
-        self.cell().set(SchedulerState::Forward);
+        self.enter(SchedulerState::Forward);
         if self.is_root {
             self.context.end_forward();
         }
@@ -198,7 +203,7 @@ impl Scheduler {
             return Ok(());
         }
         process.root_bp_state.set(true);
-        self.cell().set(SchedulerState::PreBackward);
+        self.enter(SchedulerState::PreBackward);
         self.state.unshard()?;
         for unit in self
             .backward_prefetch
@@ -216,7 +221,7 @@ impl Scheduler {
         if self.scheduler_state() == SchedulerState::Backward {
             return Ok(());
         }
-        self.cell().set(SchedulerState::Backward);
+        self.enter(SchedulerState::Backward);
         self.state.post_backward(&self.context.process)
     }
 }
