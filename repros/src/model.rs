@@ -142,6 +142,19 @@ impl<'a> Model<'a> {
         self.arrays(step, |request| nallocx(request as usize))
     }
 
+    /// Bytes that the allocator spends on one kind, a block's or an array's.
+    pub fn bytes_of(&self, kind: &str, step: u64) -> u64 {
+        let blocks = self.blocks(step, |of, request| {
+            if of == kind { nallocx(request as usize) } else { 0 }
+        });
+        let arrays = self.scenario.arrays.iter();
+        let arrays = arrays.filter(|array| array.kind == kind).map(|array| {
+            let request = self.array_request(array, step);
+            self.ranks() * nallocx(request as usize)
+        });
+        blocks + arrays.sum::<u64>()
+    }
+
     /// Bytes of glibc chunks that a real framework is predicted to keep after
     /// `step` steps: the same blocks and arrays, in the other allocator.
     pub fn glibc_bytes(&self, step: u64) -> u64 {

@@ -6,6 +6,7 @@ use mockspore_growth::report::{Row, Run};
 use mockspore_growth::{Error as GrowthError, Series};
 
 use crate::error::Error;
+use crate::model::Model;
 use crate::scenario::{Arm, Falls, Knobs, Scenario};
 
 /// The steps between which a process reads, from the Runtime's birth.
@@ -122,6 +123,32 @@ impl Process {
         let calls = series.interval() * self.calls_per_step as f64;
         let windows = series.values().windows(2);
         Ok(windows.map(|pair| (pair[1] - pair[0]) / calls).collect())
+    }
+
+    /// What the script itself counted of one rank in the whole window, by the
+    /// scenario's counters, beside what the model says.
+    ///
+    /// # Errors
+    /// [`Error::Measurement`] if a metric has no two readings.
+    pub fn counted(
+        &self,
+        scenario: &Scenario,
+        model: &Model<'_>,
+        window: Window,
+    ) -> Result<Vec<(String, f64, f64)>, Error> {
+        let own = scenario.counters.iter().filter_map(|counter| {
+            let (_, name) = counter.split_once('.')?;
+            let metric = format!("step.{name}");
+            self.has(&metric).then_some((counter, metric))
+        });
+        let counted = own.map(|(counter, metric)| {
+            let values = self.series(&metric)?.values();
+            let found = values.last().zip(values.first()).map(|(to, from)| to - from);
+            let of_ranks = model.count(counter, window.to) - model.count(counter, window.from);
+            let expected = of_ranks as f64 / model.ranks() as f64;
+            Ok((metric, found.unwrap_or(f64::NAN), expected))
+        });
+        counted.collect()
     }
 
     /// Whether a metric was read.

@@ -5,7 +5,7 @@ use mockspore_growth::compare::difference;
 use mockspore_growth::protocol::THREAD_NET;
 use mockspore_growth::report::{Compare, Run};
 use mockspore_growth::{Error as GrowthError, Slope, Verdict};
-use serde_json::Map;
+use serde_json::{Map, Value};
 
 use crate::error::Error;
 use crate::model::Model;
@@ -89,6 +89,7 @@ pub fn compare(
         evidence.insert("falls".to_owned(), found.collect::<Vec<_>>().into());
     }
     evidence.extend(uncovered.map(|why| ("cap".to_owned(), why.into())));
+    let counted = counters(scenario, arm, window, processes, &mut evidence)?;
     Ok(Compare {
         scenario: scenario.name.clone(),
         arm: arm.name.clone(),
@@ -102,6 +103,7 @@ pub fn compare(
         expected,
         as_expected: in_range
             && narrow
+            && counted
             && verdict == expected
             && falls.is_none_or(|shown| shown.into_iter().all(|shown| shown)),
         evidence,
@@ -144,6 +146,7 @@ pub fn compare_mock(
     let declared = (at(window.to) - at(window.from)) as f64 / calls as f64;
     let mut evidence = Map::new();
     evidence.insert("declared".to_owned(), declared.into());
+    let counted = counters(scenario, arm, window, processes, &mut evidence)?;
     let verdict = if model.cap_uncovered(window.to).is_some() {
         Verdict::Inconclusive
     } else if measured > scenario.real.tolerance_per_call {
@@ -166,9 +169,36 @@ pub fn compare_mock(
         }),
         verdict,
         expected: expectation.verdict,
-        as_expected: (measured - declared).abs() < 1e-9 && verdict == expectation.verdict,
+        as_expected: (measured - declared).abs() < 1e-9
+            && counted
+            && verdict == expectation.verdict,
         evidence,
     })
+}
+
+/// Whether every process has counted what the model says; what the first one
+/// counted in a step is evidence.
+fn counters(
+    scenario: &Scenario,
+    arm: &Arm,
+    window: Window,
+    processes: &[Process],
+    evidence: &mut Map<String, Value>,
+) -> Result<bool, Error> {
+    let mut all = true;
+    for (round, process) in processes.iter().enumerate() {
+        let model = Model::new(scenario, arm, process.knobs(), device_of(&process.run)?);
+        let counted = process.counted(scenario, &model, window)?;
+        all &= counted.iter().all(|(_, found, expected)| found == expected);
+        let steps = (window.to - window.from) as f64;
+        for (metric, found, expected) in counted {
+            if round == 0 || found != expected {
+                let per_step = vec![found / steps, expected / steps];
+                evidence.insert(metric, per_step.into());
+            }
+        }
+    }
+    Ok(all)
 }
 
 /// The device that a process says it ran on.

@@ -7,6 +7,7 @@ mod args;
 mod child;
 mod commands;
 mod error;
+mod ladder;
 mod notes;
 mod output;
 mod processes;

@@ -7,6 +7,7 @@ use std::time::Instant;
 use mockspore_growth::report::Row;
 use repros::real::{Process, Window};
 use repros::scenario::{Arm, Scenario};
+use serde_json::Value;
 
 use crate::args::{Ab, Baseline};
 use crate::child::Script;
@@ -17,6 +18,7 @@ use crate::output;
 const INVALID: u8 = 3;
 
 /// How often, and for how many steps, the script is run.
+#[derive(Clone)]
 pub(crate) struct Plan {
     baseline: Baseline,
     warmup: u64,
@@ -72,6 +74,7 @@ impl Plan {
                 )));
             }
         };
+        add(&mut set, &real.set);
         Ok(Self {
             baseline: args.baseline,
             warmup,
@@ -80,6 +83,15 @@ impl Plan {
             rounds: args.rounds.unwrap_or(rounds),
             set,
         })
+    }
+
+    /// The same plan where the script runs on the mock.
+    pub(crate) fn on_mock(&self, scenario: &Scenario) -> Self {
+        let mut plan = self.clone();
+        let own = &scenario.real.set_on_mock;
+        plan.set.retain(|(name, _)| !own.contains_key(name));
+        add(&mut plan.set, own);
+        plan
     }
 
     /// The same by name; the scenario's own if there is no such arm.
@@ -99,6 +111,16 @@ impl Plan {
             from: warmup,
             to: warmup + steps,
             every,
+        }
+    }
+}
+
+/// Adds knobs that are not set yet.
+fn add(set: &mut Vec<(String, String)>, more: &BTreeMap<String, Value>) {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    for (name, value) in more {
+        if !set.iter().any(|(own, _)| own == name) {
+            set.push((name.clone(), text(value)));
         }
     }
 }

@@ -9,9 +9,9 @@ use repros::model::Model;
 use repros::real::Window;
 use repros::scenario::{Knobs, Scenario, Unit};
 
-use crate::notes;
+use crate::{ladder, notes};
 
-fn table(header: &[&str], left: usize) -> Table {
+pub(crate) fn table(header: &[&str], left: usize) -> Table {
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN).set_header(header);
     for column in table.column_iter_mut().skip(left) {
@@ -59,8 +59,8 @@ pub(crate) fn run(scenario: &Scenario, rows: &[Row]) -> String {
             yes(arm.verdicts.iter().all(|row| row.as_expected)),
         ]);
     }
-    let notes = notes::of_run(rows);
-    format!("{}: {}\n{table}\n{notes}", scenario.name, scenario.title)
+    let (notes, ladder) = (notes::of_run(rows), ladder::of_run(scenario, rows));
+    format!("{}: {}\n{table}\n{notes}{ladder}", scenario.name, scenario.title)
 }
 
 /// Mock and real side by side, with the reported figures. "predicted" is what

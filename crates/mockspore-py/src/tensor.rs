@@ -43,6 +43,17 @@ impl Tensor {
         self.0.grad().map(Self)
     }
 
+    /// Drops the gradient: the mock lets no other one take its place.
+    #[setter(_grad)]
+    fn set_grad(&self, py: Python<'_>, value: Option<Bound<'_, PyAny>>) -> PyResult<()> {
+        if value.is_some() {
+            let message = "_grad can be set to None only".to_owned();
+            return Err(exception(py, "MockRuntimeError", message));
+        }
+        drop(self.0.take_grad());
+        Ok(())
+    }
+
     /// Makes it a leaf that gradients flow into.
     fn requires_grad_(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
         slf.0.requires_grad_();

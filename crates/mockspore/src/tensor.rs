@@ -266,7 +266,7 @@ impl Tensor {
     }
 
     /// Takes the accumulated gradient away, as `param.grad = None` does.
-    pub(crate) fn take_grad(&self) -> Option<Self> {
+    pub fn take_grad(&self) -> Option<Self> {
         let meta = self.meta()?;
         let GradNode::Leaf(leaf) = &meta.node else {
             return None;

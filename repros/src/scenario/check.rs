@@ -124,6 +124,19 @@ impl Scenario {
             &self.real.control,
             "the control must run on a real framework",
         )?;
+        for ladder in self.ladder.iter() {
+            let why = "a ladder has as many rungs as causes";
+            require(ladder.rungs.len() == ladder.causes.len(), "rungs", why)?;
+            for rung in &ladder.rungs {
+                self.arm(&rung.arm)
+                    .map_err(|error| (rung.arm.clone(), error.to_string()))?;
+            }
+            for kind in ladder.causes.iter().flat_map(|cause| &cause.kinds) {
+                let array = self.arrays.iter().any(|array| array.kind == *kind);
+                let why = format!("'{kind}' is neither in block_bytes nor in arrays");
+                require(array || self.block_bytes.contains_key(kind), kind, why)?;
+            }
+        }
         let names: BTreeSet<&str> = self.arms.iter().map(|arm| &*arm.name).collect();
         require(
             names.len() == self.arms.len(),

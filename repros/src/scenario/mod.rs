@@ -20,7 +20,7 @@ pub use expectation::{
     ReleaseExpectation,
 };
 pub use knobs::Knobs;
-pub use parts::{Arm, Array, BlockSize, Cap, Growth, Ladder, Plan, Reported, Role, Rung};
+pub use parts::{Arm, Array, BlockSize, Cap, Cause, Growth, Ladder, Plan, Reported, Role, Rung};
 pub use real_plan::{RealPlan, ReportBaseline, Unit};
 
 /// Stands for an arm where a release lacks what the scenario needs.

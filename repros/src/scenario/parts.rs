@@ -81,10 +81,20 @@ pub struct Cap {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ladder {
-    /// A cause's name to the kinds of its blocks and arrays.
-    pub causes: BTreeMap<String, Vec<String>>,
-    /// From everything to what is left.
+    /// The causes, in the order in which the rungs take them away.
+    pub causes: Vec<Cause>,
+    /// From everything to what is left: as many as causes.
     pub rungs: Vec<Rung>,
+}
+
+/// A cause and what it keeps.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cause {
+    /// Its name.
+    pub name: String,
+    /// The kinds of its blocks and arrays.
+    pub kinds: Vec<String>,
 }
 
 /// One arm of a ladder.

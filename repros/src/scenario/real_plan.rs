@@ -18,6 +18,10 @@ pub struct RealPlan {
     /// Knobs that are set there, unless the user sets them.
     #[serde(default)]
     pub set: BTreeMap<String, Value>,
+    /// Knobs that are set besides where the script runs on the mock, whose other
+    /// ranks are replicas that take part in collectives only.
+    #[serde(default)]
+    pub set_on_mock: BTreeMap<String, Value>,
     /// Environment variables of the processes.
     #[serde(default)]
     pub env: BTreeMap<String, String>,

@@ -40,7 +40,7 @@ pub(crate) fn ab(args: &Ab) -> Result<Outcome, Error> {
         let script = script::path(&scenario.name, common.source.scenarios.as_deref())?;
         let arms = processes::rounds(args, scenario, plan, &one.arms)?;
         let mut rows = mock_rows(args, entry, scenario, plan, &arms)?;
-        let mut run = |backend, arms: &Rounds<'_>| {
+        let mut run = |backend, plan: &Plan, arms: &Rounds<'_>| {
             let script = processes::Source {
                 args,
                 script: &script,
@@ -50,13 +50,13 @@ pub(crate) fn ab(args: &Ab) -> Result<Outcome, Error> {
             };
             processes::run_rounds(&script, scenario, arms, &mut rows)
         };
-        let processes = run(MINDSPORE, &arms)?;
+        let processes = run(MINDSPORE, plan, &arms)?;
         let mut compared = compare(args, scenario, plan, &arms, &processes);
         if args.baseline == Baseline::Clean
             && script::has_extension(&args.python, args.time_limit())
         {
             let once: Rounds<'_> = arms.iter().map(|&(arm, _)| (arm, 1)).collect();
-            let python = run(MOCKSPORE, &once)?;
+            let python = run(MOCKSPORE, &plan.on_mock(scenario), &once)?;
             compared.extend(compare_mock(args, scenario, plan, &once, &python));
         }
         rows.extend(compared.iter().cloned().map(Row::Compare));

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from typing import Any
 
@@ -28,6 +29,14 @@ def load(name: str) -> Any:
     except Exception as error:
         raise InvalidError(f"importing {name} failed: {error}") from error
     return module
+
+
+def restart_with(environment: dict[str, str]) -> None:
+    """Start this process anew if the interpreter needs other variables."""
+    if all(os.environ.get(name) == value for name, value in environment.items()):
+        return
+    arguments = [sys.executable, *sys.orig_argv[1:]]
+    os.execve(sys.executable, arguments, {**os.environ, **environment})
 
 
 def set_up(

@@ -70,6 +70,7 @@ def _run(
     knobs = scenario.knob_values(arm, options.set)
     if not mock:
         scenario.refuse_mock_only(options.set)
+        backend.restart_with(scenario.real.get("env", {}))
     ranks = scenario.ranks(knobs)
     if ranks is not None and not mock:
         if not launch.is_rank():
@@ -103,6 +104,7 @@ def _run(
             arm=options.arm,
             knobs=knobs,
             policies=policies,
+            declared=scenario.knobs,
             baseline=options.baseline,
             random=random.Random(options.seed),
         )

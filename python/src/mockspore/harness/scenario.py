@@ -80,9 +80,9 @@ class Scenario:
     def knob_values(
         self, arm: dict[str, Any], assignments: Iterable[str]
     ) -> dict[str, int | str]:
-        """Return the defaults, then the arm's own values, then ``assignments``."""
+        """Return the defaults, the script's, the arm's own, then ``assignments``."""
         own = arm.get("knobs", {})
-        values = {**self._defaults, **own}
+        values = {**self._defaults, **self.real.get("set", {}), **own}
         for assignment in assignments:
             name, separator, text = assignment.partition("=")
             if not (name and separator and text):

@@ -19,6 +19,7 @@ class Setting:
     arm: str
     knobs: dict[str, int | str]
     policies: dict[str, Any]
+    declared: dict[str, Any] = field(default_factory=dict)
     baseline: str = "clean"
     random: random.Random = field(default_factory=lambda: random.Random(1))
 
