@@ -207,7 +207,8 @@ impl Rank {
     fn backward(&self, losses: impl Iterator<Item = Tensor>, sync: bool) -> Result<(), Error> {
         self.model.set_requires_gradient_sync(sync);
         for loss in losses {
-            self.runtime.run_backward(&[loss], Some(&self.sens), false)?;
+            self.runtime
+                .run_backward(&[loss], Some(&self.sens), false)?;
         }
         Ok(())
     }

@@ -143,7 +143,10 @@ impl Process {
         });
         let counted = own.map(|(counter, metric)| {
             let values = self.series(&metric)?.values();
-            let found = values.last().zip(values.first()).map(|(to, from)| to - from);
+            let found = values
+                .last()
+                .zip(values.first())
+                .map(|(to, from)| to - from);
             let of_ranks = model.count(counter, window.to) - model.count(counter, window.from);
             let expected = of_ranks as f64 / model.ranks() as f64;
             Ok((metric, found.unwrap_or(f64::NAN), expected))

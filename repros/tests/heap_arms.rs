@@ -21,7 +21,9 @@ fn run(
     device: Device,
     policies: Option<Policies>,
 ) -> Vec<Row> {
-    let mut request = Request::arm(scenario, arm, &[]).unwrap();
+    // On another device than its own, the arm runs with what fits there.
+    let set = if device == arm.device { Vec::new() } else { scenario.real.set() };
+    let mut request = Request::arm(scenario, arm, &set).unwrap();
     request.device = device;
     request.steps = request.steps.min(45);
     request.policies = policies.unwrap_or(request.policies);

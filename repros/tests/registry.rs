@@ -140,7 +140,13 @@ fn an_arm_that_can_be_compared_says_what_each_device_shows() {
                 .into_iter()
                 .filter(|device| !unsupported.contains(device));
             for device in supported {
-                let rows = run(entry, &scenario, arm, |request| request.device = device);
+                let rows = run(entry, &scenario, arm, |request| {
+                    if device != arm.device {
+                        // With what fits there.
+                        request.knobs = scenario.knobs(arm, &scenario.real.set()).unwrap();
+                    }
+                    request.device = device;
+                });
                 assert!(
                     as_expected(&rows),
                     "{}/{} on {device:?}",

@@ -38,7 +38,12 @@ fn print(scenario: &Scenario, ladder: &Ladder, rows: &[Row]) -> Option<String> {
         let figures = kib.iter().chain([&sum, &rung.reported_kib]);
         let figures = figures.map(|figure| format!("{figure:.1}"));
         let difference = format!("{:+.1}", sum - rung.reported_kib);
-        table.add_row([rung.arm.clone()].into_iter().chain(figures).chain([difference]));
+        table.add_row(
+            [rung.arm.clone()]
+                .into_iter()
+                .chain(figures)
+                .chain([difference]),
+        );
         if first.is_empty() {
             first = kib;
         }
@@ -46,15 +51,25 @@ fn print(scenario: &Scenario, ladder: &Ladder, rows: &[Row]) -> Option<String> {
     let reported: Vec<f64> = ladder.rungs.iter().map(|rung| rung.reported_kib).collect();
     // What each rung has less than the one before it; the last is left over.
     let left = reported.iter().skip(1).chain([&0.0]);
-    let reported: Vec<f64> = reported.iter().zip(left).map(|(all, left)| all - left).collect();
+    let reported: Vec<f64> = reported
+        .iter()
+        .zip(left)
+        .map(|(all, left)| all - left)
+        .collect();
     table.add_row(["share".to_owned()].into_iter().chain(shares(&first)));
-    table.add_row(["share, reported".to_owned()].into_iter().chain(shares(&reported)));
+    table.add_row(
+        ["share, reported".to_owned()]
+            .into_iter()
+            .chain(shares(&reported)),
+    );
     Some(format!("\nKiB of one rank's step, by cause\n{table}\n"))
 }
 
 fn shares(parts: &[f64]) -> impl Iterator<Item = String> {
     let sum: f64 = parts.iter().sum();
-    parts.iter().map(move |part| format!("{:.0} %", 100.0 * part / sum))
+    parts
+        .iter()
+        .map(move |part| format!("{:.0} %", 100.0 * part / sum))
 }
 
 /// What one rank keeps in a step on average, for each cause. The model is what

@@ -7,7 +7,6 @@ use std::time::Instant;
 use mockspore_growth::report::Row;
 use repros::real::{Process, Window};
 use repros::scenario::{Arm, Scenario};
-use serde_json::Value;
 
 use crate::args::{Ab, Baseline};
 use crate::child::Script;
@@ -74,7 +73,7 @@ impl Plan {
                 )));
             }
         };
-        add(&mut set, &real.set);
+        add(&mut set, real.set());
         Ok(Self {
             baseline: args.baseline,
             warmup,
@@ -88,8 +87,8 @@ impl Plan {
     /// The same plan where the script runs on the mock.
     pub(crate) fn on_mock(&self, scenario: &Scenario) -> Self {
         let mut plan = self.clone();
-        let own = &scenario.real.set_on_mock;
-        plan.set.retain(|(name, _)| !own.contains_key(name));
+        let own = scenario.real.set_on_mock();
+        plan.set.retain(|(name, _)| own.iter().all(|(other, _)| other != name));
         add(&mut plan.set, own);
         plan
     }
@@ -116,11 +115,10 @@ impl Plan {
 }
 
 /// Adds knobs that are not set yet.
-fn add(set: &mut Vec<(String, String)>, more: &BTreeMap<String, Value>) {
-    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+fn add(set: &mut Vec<(String, String)>, more: Vec<(String, String)>) {
     for (name, value) in more {
-        if !set.iter().any(|(own, _)| own == name) {
-            set.push((name.clone(), text(value)));
+        if !set.iter().any(|(own, _)| *own == name) {
+            set.push((name, value));
         }
     }
 }

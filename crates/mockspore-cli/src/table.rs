@@ -60,7 +60,10 @@ pub(crate) fn run(scenario: &Scenario, rows: &[Row]) -> String {
         ]);
     }
     let (notes, ladder) = (notes::of_run(rows), ladder::of_run(scenario, rows));
-    format!("{}: {}\n{table}\n{notes}{ladder}", scenario.name, scenario.title)
+    format!(
+        "{}: {}\n{table}\n{notes}{ladder}",
+        scenario.name, scenario.title
+    )
 }
 
 /// Mock and real side by side, with the reported figures. "predicted" is what

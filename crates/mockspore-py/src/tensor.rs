@@ -45,7 +45,7 @@ impl Tensor {
 
     /// Drops the gradient: the mock lets no other one take its place.
     #[setter(_grad)]
-    fn set_grad(&self, py: Python<'_>, value: Option<Bound<'_, PyAny>>) -> PyResult<()> {
+    fn set_grad(&self, py: Python<'_>, value: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         if value.is_some() {
             let message = "_grad can be set to None only".to_owned();
             return Err(exception(py, "MockRuntimeError", message));

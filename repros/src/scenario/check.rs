@@ -6,7 +6,7 @@ use mockspore::census::Kind;
 use serde_json::Value;
 
 use crate::scenario::{
-    Arm, BlockSize, Count, EveryArm, MockExpectation, NOT_OFFERED, SCHEMA_VERSION, Scenario,
+    Arm, BlockSize, Count, EveryArm, Ladder, MockExpectation, NOT_OFFERED, SCHEMA_VERSION, Scenario,
 };
 
 /// What to look for in the file's text, and why it is wrong.
@@ -98,10 +98,7 @@ impl Scenario {
         });
         let times = self.real.per_call_times.iter();
         self.check_counts()?;
-        let knobs = limits
-            .chain(&self.ranks)
-            .chain(sizes)
-            .chain(times);
+        let knobs = limits.chain(&self.ranks).chain(sizes).chain(times);
         for knob in knobs {
             let integer = self
                 .knobs
@@ -124,25 +121,30 @@ impl Scenario {
             &self.real.control,
             "the control must run on a real framework",
         )?;
-        for ladder in self.ladder.iter() {
-            let why = "a ladder has as many rungs as causes";
-            require(ladder.rungs.len() == ladder.causes.len(), "rungs", why)?;
-            for rung in &ladder.rungs {
-                self.arm(&rung.arm)
-                    .map_err(|error| (rung.arm.clone(), error.to_string()))?;
-            }
-            for kind in ladder.causes.iter().flat_map(|cause| &cause.kinds) {
-                let array = self.arrays.iter().any(|array| array.kind == *kind);
-                let why = format!("'{kind}' is neither in block_bytes nor in arrays");
-                require(array || self.block_bytes.contains_key(kind), kind, why)?;
-            }
-        }
+        self.ladder
+            .iter()
+            .try_for_each(|ladder| self.check_ladder(ladder))?;
         let names: BTreeSet<&str> = self.arms.iter().map(|arm| &*arm.name).collect();
         require(
             names.len() == self.arms.len(),
             "arms",
             "two arms have one name",
         )
+    }
+
+    fn check_ladder(&self, ladder: &Ladder) -> Result<(), Complaint> {
+        let why = "a ladder has as many rungs as causes";
+        require(ladder.rungs.len() == ladder.causes.len(), "rungs", why)?;
+        for rung in &ladder.rungs {
+            self.arm(&rung.arm)
+                .map_err(|error| (rung.arm.clone(), error.to_string()))?;
+        }
+        for kind in ladder.causes.iter().flat_map(|cause| &cause.kinds) {
+            let array = self.arrays.iter().any(|array| array.kind == *kind);
+            let why = format!("'{kind}' is neither in block_bytes nor in arrays");
+            require(array || self.block_bytes.contains_key(kind), kind, why)?;
+        }
+        Ok(())
     }
 
     fn check_counts(&self) -> Result<(), Complaint> {

@@ -16,8 +16,8 @@ mod parts;
 mod real_plan;
 
 pub use expectation::{
-    ByChoice, Count, DeviceExpectation, EveryArm, Falls, MockExpectation, Peak, RealArmPlan, RealExpectation,
-    ReleaseExpectation,
+    ByChoice, Count, DeviceExpectation, EveryArm, Falls, MockExpectation, Peak, RealArmPlan,
+    RealExpectation, ReleaseExpectation,
 };
 pub use knobs::Knobs;
 pub use parts::{Arm, Array, BlockSize, Cap, Cause, Growth, Ladder, Plan, Reported, Role, Rung};

@@ -17,11 +17,11 @@ pub struct RealPlan {
     pub mock_metric: String,
     /// Knobs that are set there, unless the user sets them.
     #[serde(default)]
-    pub set: BTreeMap<String, Value>,
+    set: BTreeMap<String, Value>,
     /// Knobs that are set besides where the script runs on the mock, whose other
     /// ranks are replicas that take part in collectives only.
     #[serde(default)]
-    pub set_on_mock: BTreeMap<String, Value>,
+    set_on_mock: BTreeMap<String, Value>,
     /// Environment variables of the processes.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
@@ -47,6 +47,23 @@ pub struct RealPlan {
     pub predicts: bool,
     /// The reports' own shape of the loop, with its confounder.
     pub report_baseline: Option<ReportBaseline>,
+}
+
+impl RealPlan {
+    /// The knobs that are set there, as a command line has them.
+    pub fn set(&self) -> Vec<(String, String)> {
+        self.set.iter().map(assignment).collect()
+    }
+
+    /// The same with what is set where the script runs on the mock.
+    pub fn set_on_mock(&self) -> Vec<(String, String)> {
+        self.set_on_mock.iter().map(assignment).collect()
+    }
+}
+
+fn assignment((name, value): (&String, &Value)) -> (String, String) {
+    let text = value.as_str().map(str::to_owned);
+    (name.clone(), text.unwrap_or_else(|| value.to_string()))
 }
 
 /// What a metric counts.

@@ -5,9 +5,9 @@
 //! unit's input  ─▶ node of PostBackwardFunction ─▶ Scheduler
 //! ```
 //!
-//! None, PRE_FORWARD, FORWARD, PRE_BACKWARD, BACKWARD and PRE_FORWARD again. A
-//! second hook of a unit in one backward finds PRE_BACKWARD, a second
-//! post-backward finds BACKWARD, and both do nothing. Models `HSDPSchedulerV2`
+//! `None`, `PreForward`, `Forward`, `PreBackward`, `Backward` and `PreForward`
+//! again. A second hook of a unit in one backward finds `PreBackward`, a second
+//! post-backward finds `Backward`, and both do nothing. Models `HSDPSchedulerV2`
 //! and `platform/mindspore/fully_shard/scheduler.py`, whose
 //! `_register_backward_pre_hook` drops the handles. Not modelled: dtype casts,
 //! dispatch modes, several root modules in one call.
@@ -50,7 +50,7 @@ pub(crate) struct Scheduler {
     /// Whether it is on the list of the running backward.
     pub(crate) in_backward: Cell<bool>,
     /// Kept for each thread, as a backward may run on another one.
-    scheduler_state: [Cell<SchedulerState>; THREADS],
+    by_thread: [Cell<SchedulerState>; THREADS],
     forward_prefetch: RefCell<Vec<Weak<Self>>>,
     backward_prefetch: RefCell<Vec<Weak<Self>>>,
     /// The forward list while a recomputed forward runs.
@@ -75,7 +75,7 @@ impl Scheduler {
             state: Rc::new(state),
             is_root,
             in_backward: Cell::default(),
-            scheduler_state: Default::default(),
+            by_thread: Default::default(),
             forward_prefetch: RefCell::default(),
             backward_prefetch: RefCell::default(),
             backup_forward_prefetch: RefCell::default(),
@@ -96,7 +96,7 @@ impl Scheduler {
     /// As if it had never run.
     pub(crate) fn reset(&self) {
         self.in_backward.set(false);
-        for state in &self.scheduler_state {
+        for state in &self.by_thread {
             state.set(SchedulerState::None);
         }
         self.state.shard();
@@ -111,7 +111,7 @@ impl Scheduler {
     }
 
     fn cell(&self) -> &Cell<SchedulerState> {
-        &self.scheduler_state[self.context.process.thread()]
+        &self.by_thread[self.context.process.thread()]
     }
 
     fn enter(&self, state: SchedulerState) {

@@ -32,7 +32,7 @@ pub struct Unit {
     pub replicate_params: u64,
     /// Forwards in one step: 2 for a unit within a recomputed block. The unit
     /// that ends the block has 1: its hook fires before the block is
-    /// recomputed, and PRE_BACKWARD makes the second forward pass it by.
+    /// recomputed, and `PRE_BACKWARD` makes the second forward pass it by.
     pub forwards: u64,
 }
 

@@ -41,9 +41,9 @@ impl Training {
             .collect();
         let world = World::new(&runtimes);
         let models = fully_shard(&world, table, options, &mut near_one()).unwrap();
-        runtimes
-            .iter()
-            .for_each(|runtime| runtime.set_grad_flag(true));
+        for runtime in &runtimes {
+            runtime.set_grad_flag(true);
+        }
         Self { runtimes, models }
     }
 
