@@ -169,9 +169,7 @@ class Scheduler:
     def post_forward(self, outputs: tuple[Any, ...]) -> None:
         """Register on the outputs, and shard."""
         process = self.process
-        handles = [
-            self.register(output) for output in outputs if output._requires_grad
-        ]
+        handles = [self.register(output) for output in outputs if output._requires_grad]
         if process.release == "removed_in_function_backward":
             self.handles = handles
         self.enter("FORWARD")

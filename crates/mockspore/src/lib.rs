@@ -13,7 +13,7 @@
 //! | [`tensor`], [`ops`] | tensors and the operators on them |
 //! | [`autograd`] | nodes, hooks and their registry, the backward engine |
 //! | [`device`], [`comm`] | streams in virtual time, events, collectives between ranks |
-//! | [`hsdp`] | the units of a sharded model, as counts of a step |
+//! | [`hsdp`] | sharded models: units, their schedulers, states and handles |
 //! | [`policy`] | every defect as a value, with presets by release |
 //!
 //! Not modelled: the asynchronous queues between the Python thread and the
