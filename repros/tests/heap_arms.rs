@@ -22,7 +22,11 @@ fn run(
     policies: Option<Policies>,
 ) -> Vec<Row> {
     // On another device than its own, the arm runs with what fits there.
-    let set = if device == arm.device { Vec::new() } else { scenario.real.set() };
+    let set = if device == arm.device {
+        Vec::new()
+    } else {
+        scenario.real.set()
+    };
     let mut request = Request::arm(scenario, arm, &set).unwrap();
     request.device = device;
     request.steps = request.steps.min(45);

@@ -88,7 +88,8 @@ impl Plan {
     pub(crate) fn on_mock(&self, scenario: &Scenario) -> Self {
         let mut plan = self.clone();
         let own = scenario.real.set_on_mock();
-        plan.set.retain(|(name, _)| own.iter().all(|(other, _)| other != name));
+        plan.set
+            .retain(|(name, _)| own.iter().all(|(other, _)| other != name));
         add(&mut plan.set, own);
         plan
     }

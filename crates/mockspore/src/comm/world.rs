@@ -8,7 +8,7 @@
 //! Each rank is a process of its own, so it has a Runtime of its own. A
 //! collective is called once for all ranks, with one tensor of each, and moves
 //! real values; one handle comes back for each rank. Ranks that call one after
-//! the other use a [`ProcessGroup`](crate::comm::ProcessGroup). Models
+//! the other use a [`ProcessGroup`]. Models
 //! `mint.distributed` (`PyboostDistComm*Op`).
 
 use std::rc::Rc;
