@@ -1,6 +1,7 @@
 //! `cargo xtask test`: every test, Rust, Python and real `MindSpore`.
 //! `cargo xtask ci`: the same, then format, lints, docs, types.
 //! `cargo xtask ab-full`: every arm on real `MindSpore`, and the reports' loop.
+//! `cargo xtask soak`: a million fixed training steps on the mock.
 
 mod environment;
 mod steps;
@@ -42,6 +43,8 @@ enum Command {
     Ci,
     /// Run every arm on the real framework, and the reports' own loop.
     AbFull,
+    /// Run a million fixed training steps on the mock.
+    Soak,
 }
 
 fn main() -> ExitCode {
@@ -60,6 +63,10 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args, steps: &mut Steps) -> Result<(), Error> {
+    if matches!(args.command, Command::Soak) {
+        let example = ["run", "--release", "-p", "repros", "--example", "soak"];
+        return steps.run("soak", &mut steps.cargo(&example));
+    }
     let environments = Environments::new(args.cache.as_deref(), args.python.as_deref())?;
     environments.announce();
     let mut lock = environments.lock()?;
@@ -70,6 +77,7 @@ fn run(args: &Args, steps: &mut Steps) -> Result<(), Error> {
         .write()
         .map_err(|error| Error::Wrong(format!("the lock: {error}")))?;
     match args.command {
+        Command::Soak => Ok(()),
         Command::Test => test(args, steps, &environments),
         Command::Ci => {
             test(args, steps, &environments)?;

@@ -1,0 +1,85 @@
+//! A million fixed training steps: live objects and bytes at the end are those
+//! of step 100, and the last steps cost what the first ones did.
+//! `cargo xtask soak`.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use jemallocator::Jemalloc;
+use mockspore::census::Kind;
+use mockspore::{Device, Policies, Runtime};
+use mockspore_growth::probe::jemalloc::Heap;
+use repros::mock::{Mock, Setting};
+use repros::registry::Entry;
+
+#[global_allocator]
+static ALLOCATOR: Jemalloc = Jemalloc;
+
+/// Steps whose time is compared, at the start and at the end.
+const WINDOW: u32 = 100_000;
+/// The step that the end is compared with.
+const EARLY: u32 = 100;
+
+fn main() -> ExitCode {
+    let steps = std::env::args().nth(1);
+    let steps = steps.map_or(Ok(1_000_000), |text| text.parse());
+    let Ok(steps) = steps else {
+        eprintln!("soak: the number of steps must be a whole number");
+        return ExitCode::from(2);
+    };
+    match soak(steps) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("soak: {error}");
+            ExitCode::from(3)
+        }
+    }
+}
+
+/// What is alive: blocks, and bytes of this thread.
+fn alive(runtime: &Runtime, heap: &Heap) -> ([u64; Kind::ALL.len()], i64) {
+    (Kind::ALL.map(|kind| runtime.live(kind)), heap.thread_net())
+}
+
+fn run(mock: &mut dyn Mock, steps: u32) -> Result<Duration, mockspore::Error> {
+    let start = Instant::now();
+    for _ in 0..steps {
+        mock.step()?;
+    }
+    Ok(start.elapsed())
+}
+
+/// Whether the end is as step 100 was.
+fn soak(steps: u32) -> Result<bool, Box<dyn std::error::Error>> {
+    let heap = Heap::open()?;
+    let entry = Entry::find("hsdp_step")?;
+    let scenario = entry.scenario(None)?;
+    let one_rank = [("ranks".to_owned(), "1".to_owned())];
+    let knobs = scenario.knobs(scenario.arm("all_fixed")?, &one_rank)?;
+    let runtime = Runtime::new(Policies::fixed(), Device::Ascend);
+    let mut mock = entry.build(&Setting::new(&runtime, &knobs, 1))?;
+    run(&mut *mock, EARLY)?;
+    let early = alive(&runtime, &heap);
+    let window = WINDOW.min((steps - EARLY) / 2);
+    let first = run(&mut *mock, window)?;
+    let middle = run(&mut *mock, steps - EARLY - 2 * window)?;
+    let last = run(&mut *mock, window)?;
+    let end = alive(&runtime, &heap);
+    let per_step = |time: Duration| time.as_secs_f64() * 1e6 / f64::from(window);
+    println!(
+        "{steps} steps in {:.1} s; the first {window}: {:.1} us a step, the last: {:.1} us, ratio {:.3}",
+        (first + middle + last).as_secs_f64(),
+        per_step(first),
+        per_step(last),
+        last.as_secs_f64() / first.as_secs_f64(),
+    );
+    let blocks: u64 = end.0.iter().sum();
+    println!(
+        "step {EARLY}: {} B, step {steps}: {} B, {blocks} blocks: {}",
+        early.1,
+        end.1,
+        if early == end { "equal" } else { "DIFFERENT" },
+    );
+    Ok(early == end)
+}
