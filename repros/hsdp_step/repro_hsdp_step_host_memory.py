@@ -18,9 +18,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 harness: Any = importlib.import_module("harness")
 sharding: Any = importlib.import_module("sharding")
 
-# Values of each parameter on one rank, and the optimizer's rate.
+# Values of each parameter on one rank.
 WIDTH = 8
-RATE = 1e-6
 
 
 def make_pass_first(ms: Any, clear: str) -> Any:
@@ -42,6 +41,51 @@ def make_pass_first(ms: Any, clear: str) -> Any:
     return PassFirst
 
 
+def make_unit(
+    setting: Any, process: Any, spec: list[int], width: int, ranks: int
+) -> Any:
+    """Make a unit: a cell with the hooks of its scheduler around it."""
+    outputs, gated, sharded, replicated = spec
+    ms = setting.ms
+
+    class Unit(ms.nn.Cell):  # type: ignore[misc]
+        plain = not gated
+        inner: Any = None
+
+        def __init__(self) -> None:
+            super().__init__()
+            kinds = [True] * sharded + [False] * replicated
+            params = [
+                sharding.Param(setting, width, ranks, sharded=one) for one in kinds
+            ]
+            self.scheduler = sharding.Scheduler(process, params)
+            self.register_forward_pre_hook(
+                lambda _, inputs: self.scheduler.pre_forward(inputs)
+            )
+            self.register_forward_hook(
+                lambda _, inputs, output: self.scheduler.post_forward(output)
+            )
+
+        def construct(self, stream: Any) -> tuple[Any, ...]:
+            """Multiply by the parameters."""
+            if self.inner is not None:
+                stream = self.inner(stream)
+            params = self.scheduler.params
+            return tuple(
+                ms.mint.mul(stream, params[index % len(params)].full)
+                for index in range(outputs)
+            )
+
+        def __call__(self, stream: Any) -> Any:
+            """Add up the outputs, as the unit behind it does."""
+            first, *rest = super().__call__(stream)
+            for output in rest:
+                first = ms.mint.add(first, output)
+            return first
+
+    return Unit()
+
+
 class HsdpStep:
     """The model and what outlives a step."""
 
@@ -57,7 +101,7 @@ class HsdpStep:
             raise harness.UnsupportedError("this release has no run_backward")
         self.run_backward = run_backward
         self.units = [
-            sharding.make_unit(setting, self.process, unit, width, ranks)
+            make_unit(setting, self.process, unit, width, ranks)
             for group in table["groups"]
             for _ in range(group["repeat"])
             for unit in group["units"]
@@ -86,7 +130,7 @@ class HsdpStep:
             )
 
     def step(self) -> Any:
-        """All micro-batches forward and backward, then the optimizer."""
+        """All micro-batches forward and backward, then the optimizer's norms."""
         for _ in range(self.evaluations):
             self.forward()
         pending = []
@@ -103,7 +147,7 @@ class HsdpStep:
         for _ in range(self.norms):
             self.ms.ops.norm(self.sens)
         for unit in self.units:
-            unit.scheduler.descend(RATE)
+            unit.scheduler.zero_grad()
         return self.scalar
 
     def forward(self) -> Any:

@@ -25,7 +25,6 @@ class Process:
         self.release = setting.policy("backward_pre_hook", "dropped")
         self.clear = setting.policy("needs_input_grad", "kept")
         self.requires_grad_sync = True
-        self.root_bp_state = False
         self.counters = Counter({f"step.{name}": 0 for name in NAMES})
         # Handles by forward, for those that may still run backward.
         self.forwards: list[Forward] = []
@@ -73,7 +72,6 @@ class Process:
         reached, self.reached = self.reached, {}
         for unit in reached:
             unit.backward_hook()
-        self.root_bp_state = False
         self.drain()
         if self.release == "released_with_backward":
             self.release_forwards(
@@ -214,7 +212,6 @@ class Scheduler:
 
         process.executor.queue_backward_final_callback(callback)
         if self.state != "PRE_BACKWARD":
-            process.root_bp_state = True
             self.enter("PRE_BACKWARD")
             self.unshard(self.backward_prefetch)
 
@@ -236,8 +233,8 @@ class Scheduler:
         param.grad = grad
         return self.process.issue("all_reduce", grad)
 
-    def descend(self, rate: float) -> None:
-        """One step of the optimizer on this rank's parts."""
+    def zero_grad(self) -> None:
+        """Drop gradients that no reduction has taken."""
         for param in self.params:
             param.full._grad = None
 
@@ -266,46 +263,3 @@ def make_post_backward(ms: Any) -> Any:
             return None, grad
 
     return PostBackwardFunction
-
-
-def make_unit(
-    setting: Any, process: Process, spec: list[int], width: int, ranks: int
-) -> Any:
-    """Make a unit: a cell with the hooks of its scheduler around it."""
-    outputs, gated, sharded, replicated = spec
-    ms = setting.ms
-
-    class Unit(ms.nn.Cell):  # type: ignore[misc]
-        plain = not gated
-        inner: Any = None
-
-        def __init__(self) -> None:
-            super().__init__()
-            kinds = [True] * sharded + [False] * replicated
-            params = [Param(setting, width, ranks, sharded=one) for one in kinds]
-            self.scheduler = Scheduler(process, params)
-            self.register_forward_pre_hook(
-                lambda _, inputs: self.scheduler.pre_forward(inputs)
-            )
-            self.register_forward_hook(
-                lambda _, inputs, output: self.scheduler.post_forward(output)
-            )
-
-        def construct(self, stream: Any) -> tuple[Any, ...]:
-            """Multiply by the parameters."""
-            if self.inner is not None:
-                stream = self.inner(stream)
-            params = self.scheduler.params
-            return tuple(
-                ms.mint.mul(stream, params[index % len(params)].full)
-                for index in range(outputs)
-            )
-
-        def __call__(self, stream: Any) -> Any:
-            """Add up the outputs, as the unit behind it does."""
-            first, *rest = super().__call__(stream)
-            for output in rest:
-                first = ms.mint.add(first, output)
-            return first
-
-    return Unit()
