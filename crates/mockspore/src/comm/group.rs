@@ -67,11 +67,6 @@ impl ProcessGroup {
         self.0.members.len()
     }
 
-    /// Calls that a member has issued.
-    pub fn issued(&self, member: usize) -> u64 {
-        self.0.members.get(member).map_or(0, |one| one.issued.get())
-    }
-
     /// The member's tensor becomes the reduction of all members', once all have
     /// called.
     ///
@@ -138,17 +133,6 @@ impl ProcessGroup {
             call: body.calls.executed.get() + 1,
             name: first.call.name(),
         })
-    }
-
-    /// Forgets calls that were not executed, as a group that is made anew.
-    pub fn reset(&self) {
-        let body = &*self.0;
-        let forgotten = body.calls.pending.take();
-        body.streams.reset(&body.ranks);
-        for member in &body.members {
-            member.issued.set(body.calls.executed.get());
-        }
-        drop(forgotten);
     }
 
     /// Notes the call; it runs when it is the next of all members.

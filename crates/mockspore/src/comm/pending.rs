@@ -162,12 +162,4 @@ impl Streams {
     pub(super) fn is_idle(&self, rank: usize) -> bool {
         self.0.borrow()[rank].is_empty()
     }
-
-    /// Forgets collectives of these ranks that have not run.
-    pub(super) fn reset(&self, ranks: &[usize]) {
-        let mut queues = self.0.borrow_mut();
-        for &rank in ranks {
-            queues[rank] = VecDeque::new();
-        }
-    }
 }
