@@ -49,6 +49,8 @@ pub(crate) struct Core {
     /// Final callbacks of each running backward, innermost last.
     pub(crate) engines: RefCell<Vec<Vec<FinalCallback>>>,
     pub(crate) last_engine_id: Cell<u64>,
+    /// Tasks of the last backward: the next one most likely has as many.
+    pub(crate) last_task_count: Cell<usize>,
     last_seq: Cell<u64>,
     last_tensor_id: Cell<u64>,
     pub(crate) saved_tensor_hooks: RefCell<Vec<Rc<dyn SavedTensorHook>>>,
@@ -112,6 +114,7 @@ impl Runtime {
             graveyard: Graveyard::default(),
             engines: RefCell::new(Vec::with_capacity(NESTED_ENGINES)),
             last_engine_id: Cell::new(0),
+            last_task_count: Cell::new(0),
             last_seq: Cell::new(0),
             last_tensor_id: Cell::new(0),
             saved_tensor_hooks: RefCell::new(Vec::with_capacity(NESTED_HOOKS)),

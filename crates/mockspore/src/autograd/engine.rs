@@ -93,7 +93,7 @@ pub(crate) fn backward(core: &Rc<Core>, request: Request<'_>) -> Result<Vec<Opti
     let mut engine = Engine::new(core, &request);
     let outcome = engine.run(request).and_then(|()| final_callback::run(core));
     let hook_raised = engine.hook_raised;
-    let captured = engine.finish();
+    let captured = engine.finish(core);
     // Dropped outside of the borrow: callbacks left over hold caller's objects.
     let left_over = core.engines.borrow_mut().pop();
     drop(left_over);
@@ -109,7 +109,8 @@ type Arrived = SmallVec<[Option<Array>; 1]>;
 
 /// One node's share of the pass.
 struct NodeTask {
-    node: GradNode,
+    /// `None` while it runs and once it has run.
+    node: Option<GradNode>,
     grads: Arrived,
     users: usize,
     /// The mark that an outer backward had put on the node.
@@ -134,7 +135,7 @@ impl<'a> Engine<'a> {
         core.last_engine_id.set(id);
         Self {
             id,
-            tasks: Vec::new(),
+            tasks: Vec::with_capacity(core.last_task_count.get()),
             ready: BinaryHeap::new(),
             capture: request.capture,
             captured: request.capture.iter().map(|_| None).collect(),
@@ -162,9 +163,12 @@ impl<'a> Engine<'a> {
     }
 
     /// Gives the marks back that outer passes had put on the nodes.
-    fn finish(self) -> Vec<Option<Array>> {
+    fn finish(self, core: &Core) -> Vec<Option<Array>> {
+        core.last_task_count.set(self.tasks.len());
         for task in &self.tasks {
-            task.node.with_base(|base| base.task.set(task.outer));
+            if let Some(node) = &task.node {
+                node.with_base(|base| base.task.set(task.outer));
+            }
         }
         self.captured
     }
@@ -183,7 +187,7 @@ impl<'a> Engine<'a> {
             });
         });
         self.tasks.push(NodeTask {
-            node: node.clone(),
+            node: Some(node.clone()),
             grads: smallvec![None; node.outputs()],
             users: 0,
             outer: mark,
@@ -194,20 +198,23 @@ impl<'a> Engine<'a> {
     fn count_users(&mut self) {
         let mut at = 0;
         while at < self.tasks.len() {
-            if let GradNode::Op(node) = self.tasks[at].node.clone() {
+            // Lent out meanwhile: its inputs may be new tasks.
+            let node = self.tasks[at].node.take();
+            if let Some(GradNode::Op(node)) = &node {
                 for edge in node.get().edges.iter().flatten() {
                     let index = self.task_of(&edge.node);
                     self.tasks[index].users += 1;
                 }
             }
+            self.tasks[at].node = node;
             at += 1;
         }
     }
 
     fn make_ready(&mut self, index: usize) {
         let seq = match &self.tasks[index].node {
-            GradNode::Op(node) => node.get().seq,
-            GradNode::Leaf(_) => u64::MAX,
+            Some(GradNode::Op(node)) => node.get().seq,
+            _ => u64::MAX,
         };
         self.ready.push((seq, index));
     }
@@ -222,16 +229,25 @@ impl<'a> Engine<'a> {
     }
 
     fn run_node(&mut self, index: usize) -> Result<(), Error> {
-        let node = self.tasks[index].node.clone();
-        let mut grads = std::mem::take(&mut self.tasks[index].grads);
-        self.run_hooks(&node, &mut grads)?;
-        self.capture(&node, &grads);
-        match &node {
+        let task = &mut self.tasks[index];
+        let (mut grads, outer) = (std::mem::take(&mut task.grads), task.outer);
+        let Some(node) = task.node.take() else {
+            return Ok(());
+        };
+        let outcome = self.visit(&node, &mut grads);
+        node.with_base(|base| base.task.set(outer));
+        outcome
+    }
+
+    fn visit(&mut self, node: &GradNode, grads: &mut Arrived) -> Result<(), Error> {
+        self.run_hooks(node, grads)?;
+        self.capture(node, grads);
+        match node {
             GradNode::Leaf(leaf) => match grads.pop().flatten() {
                 Some(grad) if self.accumulate => leaf.get().accumulate(grad),
                 _ => Ok(()),
             },
-            GradNode::Op(op) => self.propagate(&op.get(), &grads),
+            GradNode::Op(op) => self.propagate(&op.get(), grads),
         }
     }
 

@@ -12,6 +12,8 @@
 
 use std::rc::Rc;
 
+use smallvec::SmallVec;
+
 use crate::autograd::ctx::FunctionCtx;
 use crate::autograd::node::{GradNode, OpNode};
 use crate::autograd::record::Grads;
@@ -52,7 +54,7 @@ pub fn apply(
     function: &Rc<dyn Function>,
     inputs: &[Tensor],
 ) -> Result<Vec<Tensor>, Error> {
-    let inputs: Vec<Option<Tensor>> = inputs.iter().cloned().map(Some).collect();
+    let inputs: SmallVec<[Option<Tensor>; 2]> = inputs.iter().cloned().map(Some).collect();
     apply_to(runtime, function, &inputs)
 }
 
@@ -72,7 +74,7 @@ pub fn apply_to(
     let requires_grad = |input: &Option<Tensor>| input.as_ref().is_some_and(Tensor::requires_grad);
     // Built and stored on every apply, whether or not anything is recorded.
     ctx.store_needs_input_grad(all.iter().map(requires_grad));
-    let inputs: Vec<Tensor> = all.iter().flatten().cloned().collect();
+    let inputs: SmallVec<[Tensor; 2]> = all.iter().flatten().cloned().collect();
     let inputs = &inputs[..];
     let recording = core.grad_flag.replace(false);
     let outputs = function.forward(&ctx, inputs);
@@ -132,7 +134,7 @@ fn backward(
             let grad = grad.clone().or_else(|| materialize.then(|| zeros(index)));
             grad.map(|grad| Tensor::from_array(grad, None))
         });
-        let arrived: Vec<Option<Tensor>> = arrived.collect();
+        let arrived: SmallVec<[Option<Tensor>; 1]> = arrived.collect();
         let returned = function.backward(&ctx, &arrived)?;
         if returned.len() != inputs {
             return Err(Error::GradCount {

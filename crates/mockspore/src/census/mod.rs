@@ -46,12 +46,34 @@ const SMALL: usize = 1024;
 /// Room for so many distinct large sizes before the table itself would grow.
 const LARGE_ROOM: usize = 256;
 
+/// [`Counts`] in the making.
+#[derive(Debug, Default)]
+struct KindCells {
+    created: Cell<u64>,
+    dropped: Cell<u64>,
+    live_bytes: Cell<u64>,
+}
+
+impl KindCells {
+    fn read(&self) -> Counts {
+        Counts {
+            created: self.created.get(),
+            dropped: self.dropped.get(),
+            live_bytes: self.live_bytes.get(),
+        }
+    }
+}
+
+fn bump(count: &Cell<u64>, by: u64) {
+    count.set(count.get() + by);
+}
+
 /// Counts of live blocks by kind and by requested size in bytes.
 #[derive(Debug)]
 pub struct Census {
-    kinds: [Cell<Counts>; Kind::ALL.len()],
+    kinds: [KindCells; Kind::ALL.len()],
     tallies: [Cell<u64>; Tally::ALL.len()],
-    small: Box<[Cell<u64>]>,
+    small: [Cell<u64>; SMALL],
     large: RefCell<Vec<(usize, u64)>>,
 }
 
@@ -60,41 +82,44 @@ impl Census {
         Self {
             kinds: Default::default(),
             tallies: Default::default(),
-            small: vec![Cell::new(0); SMALL].into_boxed_slice(),
+            small: [const { Cell::new(0) }; SMALL],
             large: RefCell::new(Vec::with_capacity(LARGE_ROOM)),
         }
     }
 
     /// Notes a block of `size` requested bytes; no block is made for 0 bytes.
+    #[inline]
     pub(crate) fn created(&self, kind: Kind, size: usize) {
         if size == 0 {
             return;
         }
-        let cell = &self.kinds[kind as usize];
-        let mut counts = cell.get();
-        counts.created += 1;
-        counts.live_bytes += size as u64;
-        cell.set(counts);
-        self.at_size(size, |live| live + 1);
+        let counts = &self.kinds[kind as usize];
+        bump(&counts.created, 1);
+        bump(&counts.live_bytes, size as u64);
+        match self.small.get(size) {
+            Some(live) => bump(live, 1),
+            None => self.at_large_size(size, |live| live + 1),
+        }
     }
 
     /// Notes that a block of `size` requested bytes is freed.
+    #[inline]
     pub(crate) fn dropped(&self, kind: Kind, size: usize) {
         if size == 0 {
             return;
         }
-        let cell = &self.kinds[kind as usize];
-        let mut counts = cell.get();
-        counts.dropped += 1;
-        counts.live_bytes -= size as u64;
-        cell.set(counts);
-        self.at_size(size, |live| live - 1);
+        let counts = &self.kinds[kind as usize];
+        bump(&counts.dropped, 1);
+        counts.live_bytes.set(counts.live_bytes.get() - size as u64);
+        match self.small.get(size) {
+            Some(live) => live.set(live.get() - 1),
+            None => self.at_large_size(size, |live| live - 1),
+        }
     }
 
     /// Notes that something happened `times` times.
     pub(crate) fn happened(&self, tally: Tally, times: u64) {
-        let cell = &self.tallies[tally as usize];
-        cell.set(cell.get() + times);
+        bump(&self.tallies[tally as usize], times);
     }
 
     /// How often something happened.
@@ -104,7 +129,7 @@ impl Census {
 
     /// The counts of one kind.
     pub fn counts(&self, kind: Kind) -> Counts {
-        self.kinds[kind as usize].get()
+        self.kinds[kind as usize].read()
     }
 
     /// Blocks of one kind that are alive.
@@ -130,11 +155,8 @@ impl Census {
         }
     }
 
-    fn at_size(&self, size: usize, change: impl Fn(u64) -> u64) {
-        if let Some(live) = self.small.get(size) {
-            live.set(change(live.get()));
-            return;
-        }
+    #[cold]
+    fn at_large_size(&self, size: usize, change: impl Fn(u64) -> u64) {
         let mut large = self.large.borrow_mut();
         match large.iter().position(|&(known, _)| known == size) {
             Some(at) => {
