@@ -5,6 +5,7 @@
 //! | module | job |
 //! |---|---|
 //! | [`registry`] | the scenarios that are built in |
+//! | [`finding`] | scenarios without a slope, and their runner |
 //! | [`scenario`] | `scenario.json`, checked |
 //! | [`mock`] | the step's trait, and what a step is built from |
 //! | [`model`] | what a run must read, from the declared expectation |
@@ -13,6 +14,7 @@
 
 mod census;
 mod error;
+pub mod finding;
 pub mod mock;
 pub mod model;
 mod process;
@@ -23,12 +25,18 @@ pub mod scenario;
 
 #[path = "../collective_event/mock.rs"]
 mod collective_event;
+#[path = "../ep_combine_handle/mock.rs"]
+mod ep_combine_handle;
 #[path = "../hook_handle/mock.rs"]
 mod hook_handle;
 #[path = "../hsdp_step/mock.rs"]
 pub mod hsdp_step;
 #[path = "../kernel_argument/mock.rs"]
 mod kernel_argument;
+#[path = "../mega_moe_core_bound/mock.rs"]
+mod mega_moe_core_bound;
+#[path = "../moe_monitor_register/mock.rs"]
+mod moe_monitor_register;
 #[path = "../needs_input_grad/mock.rs"]
 mod needs_input_grad;
 #[path = "../node_abs_cache/mock.rs"]

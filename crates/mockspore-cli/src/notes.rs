@@ -48,7 +48,7 @@ fn kept(rows: &[Row]) -> String {
     let grows = |kind: &&Kind| {
         let metric = format!("objects.{}", kind.name());
         rows.iter().any(|row| match row {
-            Row::Verdict(row) => row.metric == metric && row.verdict == Verdict::Growth,
+            Row::Verdict(row) => row.metric == metric && row.verdict == Some(Verdict::Growth),
             _ => false,
         })
     };

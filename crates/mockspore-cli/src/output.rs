@@ -23,12 +23,12 @@ impl Outcome {
     pub(crate) fn of(rows: &[Row]) -> Self {
         let judged = rows.iter().filter_map(|row| match row {
             Row::Verdict(row) => Some((row.verdict, row.as_expected)),
-            Row::Compare(row) => Some((row.verdict, row.as_expected)),
+            Row::Compare(row) => Some((Some(row.verdict), row.as_expected)),
             _ => None,
         });
         let mut outcome = Self::AsExpected;
         for (verdict, as_expected) in judged {
-            if verdict == Verdict::Invalid {
+            if verdict == Some(Verdict::Invalid) {
                 return Self::Invalid;
             }
             if !as_expected {

@@ -46,7 +46,7 @@ pub(crate) fn run(scenario: &Scenario, rows: &[Row]) -> String {
             arm.run.arm.clone(),
             arm.run.role.clone(),
             arm.run.steps.to_string(),
-            or_dash(net.map(|row| verdict(row.verdict))),
+            or_dash(net.and_then(|row| row.verdict).map(verdict)),
             or_dash(net.and_then(|row| row.shape).map(shape)),
             figure(per_call.map(|p| p.objects)),
             figure(per_call.map(|p| p.bytes)),
@@ -116,7 +116,7 @@ pub(crate) fn ab(
         table.add_row([
             name.to_owned(),
             arm.run.role.clone(),
-            or_dash(net.map(|row| verdict(row.verdict))),
+            or_dash(net.and_then(|row| row.verdict).map(verdict)),
             or_dash(real.map(|row| verdict(row.verdict))),
             or_dash(per_call.map(|p| format!("{:.3}", p.objects))),
             or_dash(per_call.map(|p| format!("{:.1}", p.bytes + p.array_bytes))),

@@ -81,7 +81,30 @@ pub struct PerCall {
     pub array_bytes: f64,
 }
 
-/// The judgement of one metric of one arm.
+/// What a scenario without a slope shows, in place of a verdict.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Finding {
+    /// How long something is held, and how much of it.
+    RetainedUntil(Map<String, Value>),
+    /// How often something is registered, and what comes of it.
+    RegisteredTimes(Map<String, Value>),
+    /// What lies beyond the end of an area.
+    OutOfBounds(Map<String, Value>),
+}
+
+impl Finding {
+    /// Its name and its figures.
+    pub fn parts(&self) -> (&'static str, &Map<String, Value>) {
+        match self {
+            Self::RetainedUntil(figures) => ("retained_until", figures),
+            Self::RegisteredTimes(figures) => ("registered_times", figures),
+            Self::OutOfBounds(figures) => ("out_of_bounds", figures),
+        }
+    }
+}
+
+/// The judgement of one metric of one arm: a verdict, or a finding.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VerdictRow {
     /// The scenario.
@@ -92,8 +115,12 @@ pub struct VerdictRow {
     pub backend: String,
     /// The metric.
     pub metric: String,
-    /// The verdict.
-    pub verdict: Verdict,
+    /// The verdict on its series.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
+    /// The finding, where there is no series.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finding: Option<Finding>,
     /// The shape.
     pub shape: Option<Shape>,
     /// Slope per step.
@@ -105,8 +132,12 @@ pub struct VerdictRow {
     /// Whether the series equals the declared model, reading by reading.
     pub model_matches: Option<bool>,
     /// The verdict that the scenario declares.
-    pub expected: Verdict,
-    /// Whether verdict, shape, figures and model are as declared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<Verdict>,
+    /// The finding that the scenario declares.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_finding: Option<Finding>,
+    /// Whether verdict, shape, figures and model, or the finding, are as declared.
     pub as_expected: bool,
     /// What decided.
     pub evidence: Map<String, Value>,

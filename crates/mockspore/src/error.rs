@@ -80,6 +80,14 @@ pub enum Error {
         /// Rows of each piece asked for.
         sizes: Vec<usize>,
     },
+    /// An index beyond the rows of a matrix.
+    #[error("index {index} is out of range for {rows} rows")]
+    Index {
+        /// The index.
+        index: usize,
+        /// Rows of the matrix.
+        rows: usize,
+    },
     /// A collective that was not given one fitting tensor of each rank.
     #[error(
         "a collective takes one tensor of each of the {ranks} ranks, in order and of fitting shapes"
@@ -126,6 +134,33 @@ pub enum Error {
         ranks: usize,
         /// Values of each parameter.
         width: usize,
+    },
+    /// A callback that is registered and refuses to be so twice.
+    #[error("the callback is already registered: remove() it first")]
+    AlreadyRegistered,
+    /// Token counts that are not one for each expert.
+    #[error("{experts} experts need as many token counts, but got {given}")]
+    TokenCounts {
+        /// Experts of the layer.
+        experts: usize,
+        /// Counts given.
+        given: usize,
+    },
+    /// Rows, experts and ranks that do not fit each other.
+    #[error("{why}")]
+    Routing {
+        /// What must hold.
+        why: &'static str,
+    },
+    /// A field of a mega-MoE launch that no config can be made for.
+    #[error("{field} cannot be {value}: {why}")]
+    Geometry {
+        /// The field, as upstream names it.
+        field: &'static str,
+        /// Its value.
+        value: i128,
+        /// What it may be.
+        why: &'static str,
     },
     /// A stream that the device does not have.
     #[error("there is no stream {number}")]

@@ -143,3 +143,39 @@ fn source(index: usize, result: Shape, operand: Shape) -> usize {
     }
     at
 }
+
+/// Rows and columns of a matrix; none of what is no matrix.
+pub(crate) fn matrix(array: &Array) -> (usize, usize) {
+    match array.shape.dims() {
+        &[rows, columns] => (rows, columns),
+        _ => (0, 0),
+    }
+}
+
+/// The values of one row.
+pub(crate) fn row(array: &Array, index: usize) -> impl Iterator<Item = f32> + '_ {
+    let (_, columns) = matrix(array);
+    (0..columns).map(move |column| array.at(index * columns + column))
+}
+
+/// The rows at `indices`.
+pub(crate) fn taken_rows(array: &Array, indices: &[usize]) -> Array {
+    let (_, columns) = matrix(array);
+    let values = indices.iter().flat_map(|&index| row(array, index));
+    let values: Vec<f32> = values.collect();
+    let shape = Shape::of_matrix(indices.len(), columns);
+    Array::new(array.core(), shape, values.into_iter())
+}
+
+/// Each row added to the row at its index, of `rows` zeros.
+pub(crate) fn scattered_rows(array: &Array, indices: &[usize], rows: usize) -> Array {
+    let (_, columns) = matrix(array);
+    let mut sums = vec![0.0; rows * columns];
+    for (from, &to) in indices.iter().enumerate() {
+        for (column, value) in row(array, from).enumerate() {
+            sums[to * columns + column] += value;
+        }
+    }
+    let shape = Shape::of_matrix(rows, columns);
+    Array::new(array.core(), shape, sums.into_iter())
+}

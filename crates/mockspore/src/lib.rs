@@ -14,6 +14,8 @@
 //! | [`autograd`] | nodes, hooks and their registry, the backward engine |
 //! | [`device`], [`comm`] | streams in virtual time, events, collectives between ranks |
 //! | [`hsdp`] | sharded models: units, their schedulers, states and handles |
+//! | [`moe`] | the load monitor, expert-parallel dispatch and combine |
+//! | [`mega_moe`] | the runtime config of the fused operator, and its bounds |
 //! | [`policy`] | every defect as a value, with presets by release |
 //!
 //! Not modelled: the asynchronous queues between the Python thread and the
@@ -29,10 +31,13 @@ mod executor;
 pub mod hsdp;
 mod infer;
 mod kernels;
+pub mod mega_moe;
 pub mod model;
+pub mod moe;
 pub mod ops;
 pub mod policy;
 mod runtime;
+mod shape;
 pub mod tensor;
 
 pub use autograd::ctx::FunctionCtx;
@@ -45,9 +50,9 @@ pub use device::StreamId;
 pub use error::Error;
 pub use infer::AbstractLimits;
 pub use policy::{
-    AbstractCache, BackwardPreHook, CtxClear, Device, EventRelease, HookMap, HookRelease,
-    KernelArgument, NeedsInputGrad, OutputOwner, Policies, ReadyTopCell, RecomputeStop, Version,
-    Victims,
+    AbstractCache, BackwardPreHook, CombineHandle, CoreBound, CtxClear, Device, EventRelease,
+    ExpertBiasRule, HookMap, HookRelease, KernelArgument, MonitorRegister, NeedsInputGrad,
+    OutputOwner, Policies, ReadyTopCell, RecomputeStop, Version, Victims,
 };
 pub use runtime::Runtime;
 pub use tensor::{Shape, Tensor};

@@ -11,7 +11,10 @@ use smallvec::smallvec;
 use crate::autograd::record::{computed, record, record_all, saved_for};
 use crate::autograd::saved::{Saved, SavedList};
 use crate::error::Error;
-use crate::kernels::{full, map, matmul as mm, slice, sum as total, unbroadcast, unslice, zip};
+use crate::kernels::{
+    full, map, matmul as mm, matrix, scattered_rows, slice, sum as total, taken_rows, unbroadcast,
+    unslice, zip,
+};
 use crate::tensor::{Array, Shape, Tensor};
 
 /// Kernel arguments of `sum` (axis, keepdim, dtype) and of its backward.
@@ -200,4 +203,19 @@ pub fn split(a: &Tensor, sizes: &[usize]) -> Result<Vec<Tensor>, Error> {
         })
     })?;
     Ok(outputs.into_vec())
+}
+
+/// The rows of a matrix at `indices` (`mint.index_select` along dimension 0).
+///
+/// # Errors
+/// [`Error::Index`] for an index that the matrix has no row for.
+pub fn index_select(a: &Tensor, indices: &[usize]) -> Result<Tensor, Error> {
+    let (rows, _) = matrix(a.array());
+    let outside = indices.iter().copied().find(|&index| index >= rows);
+    let index = outside.map_or(Ok(()), |index| Err(Error::Index { index, rows }));
+    computed(a.core(), 1, index)?;
+    record("IndexSelect", &[a], taken_rows(a.array(), indices), || {
+        let indices = SavedList::new(a.core(), indices.into());
+        Ok(move |grad: &Array| Ok(smallvec![Some(scattered_rows(grad, &indices, rows))]))
+    })
 }

@@ -125,16 +125,25 @@ impl Scenario {
     /// # Errors
     /// The name of a policy or value that does not exist.
     pub fn policies(&self, arm: &Arm) -> Result<Policies, String> {
-        let base = Policies::mindspore(Version::V2_10_0);
-        let mut all = serde_json::to_value(base).map_err(|error| error.to_string())?;
-        if let Some(fields) = all.as_object_mut() {
-            fields.extend(arm.policies.clone());
-        }
-        serde_json::from_value(all).map_err(|error| error.to_string())
+        policies_over(&arm.policies)
     }
 }
 
-fn line_of(text: &str, needle: &str) -> usize {
+/// Policies over those of release 2.10.0 and its callers.
+///
+/// # Errors
+/// The name of a policy or value that does not exist.
+pub(crate) fn policies_over(own: &Map<String, Value>) -> Result<Policies, String> {
+    let base = Policies::mindspore(Version::V2_10_0);
+    let mut all = serde_json::to_value(base).map_err(|error| error.to_string())?;
+    if let Some(fields) = all.as_object_mut() {
+        fields.extend(own.clone());
+    }
+    serde_json::from_value(all).map_err(|error| error.to_string())
+}
+
+/// The line of a quoted word, from 1.
+pub(crate) fn line_of(text: &str, needle: &str) -> usize {
     let quoted = format!("\"{needle}\"");
     let at = text.find(&quoted).unwrap_or_default();
     text[..at].lines().count().max(1)

@@ -88,6 +88,22 @@ kinds! {
     DeviceEvents, "device_events", "the resource manager, until the runtime dies";
     /// Events without a handle whose work is still running, or idle ones.
     RetiredEvents, "retired_events", "the resource manager, until the runtime dies";
+    /// An optimizer with its dict of step post-hooks.
+    Optimizer, "optimizer", "the trainer";
+    /// An entry of an optimizer's dict of step post-hooks.
+    StepHook, "step_hook", "its optimizer's dict, until the handle removes it";
+    /// The lambda of a step post-hook, which holds the callback.
+    StepHookFn, "step_hook_fn", "its entry in the optimizer's dict";
+    /// A `MoEMonitorCallback`.
+    MonitorCallback, "monitor_callback", "the trainer, and the lambda of each hook that it registered";
+    /// What the callback's slot keeps of a registration.
+    MonitorHandle, "monitor_handle", "the slot of its callback";
+    /// A model with its layers.
+    MoeModel, "moe_model", "the trainer, and each callback of it";
+    /// The handle of an asynchronous combine, and what its outer ranks share.
+    AsyncHandle, "async_handle", "the combine hook; where it is kept, the module until its next forward";
+    /// Splits and indices of a dispatch.
+    DispatchContext, "dispatch_context", "its module, until its next dispatch (by contract)";
     /// A stand-in for what a collective leaves behind below the framework.
     AclResidue, "acl_residue", "nobody: unexplained, and absent unless its size is set";
 }

@@ -80,7 +80,7 @@ pub struct Census {
 impl Census {
     pub(crate) fn new() -> Self {
         Self {
-            kinds: Default::default(),
+            kinds: std::array::from_fn(|_| KindCells::default()),
             tallies: Default::default(),
             small: [const { Cell::new(0) }; SMALL],
             large: RefCell::new(Vec::with_capacity(LARGE_ROOM)),

@@ -119,6 +119,18 @@ impl ProcessGroup {
         self.issue(member, Call::AllGather, own, output)
     }
 
+    /// Computes with what the member's collectives so far write, once they have.
+    pub(crate) fn behind(&self, member: usize, kernel: impl FnOnce() + 'static) {
+        let body = &*self.0;
+        let Some(&rank) = body.ranks.get(member) else {
+            return;
+        };
+        if body.streams.is_idle(rank) {
+            return kernel();
+        }
+        body.streams.behind(rank, Box::new(kernel));
+    }
+
     /// The first call that one rank does not come to while another waits in
     /// it: the real group would wait for ever.
     pub fn hang(&self) -> Option<Error> {

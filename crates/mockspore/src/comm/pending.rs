@@ -12,6 +12,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::fmt;
 use std::rc::{Rc, Weak};
 
 use crate::comm::reduce::{ReduceOp, reduced};
@@ -82,7 +83,7 @@ impl Pending {
     fn execute(&self) {
         if let Some(calls) = self.calls.upgrade() {
             // A group's calls are executed in their order.
-            pop(&mut calls.pending.borrow_mut());
+            drop(pop(&mut calls.pending.borrow_mut()));
             calls.executed.set(calls.executed.get() + 1);
         }
         let buffers = self.buffers.take();
@@ -113,16 +114,22 @@ pub(super) fn execute<'a>(call: Call, members: impl Iterator<Item = &'a Buffers>
 }
 
 /// Takes the first; an empty queue has no block, as the census knows of none.
-fn pop(queue: &mut VecDeque<Rc<Pending>>) {
-    drop(queue.pop_front());
+fn pop<T>(queue: &mut VecDeque<T>) -> Option<T> {
+    let first = queue.pop_front();
     if queue.is_empty() {
         *queue = VecDeque::new();
     }
+    first
+}
+
+/// What a rank's stream runs: a collective, or work of its own behind one.
+enum Item {
+    Collective(Rc<Pending>),
+    Kernel(Box<dyn FnOnce()>),
 }
 
 /// The communication streams of all ranks.
-#[derive(Debug)]
-pub(super) struct Streams(RefCell<Vec<VecDeque<Rc<Pending>>>>);
+pub(super) struct Streams(RefCell<Vec<VecDeque<Item>>>);
 
 impl Streams {
     pub(super) fn of(ranks: usize) -> Self {
@@ -131,35 +138,69 @@ impl Streams {
 
     /// A rank issues a collective; runs what can run then.
     pub(super) fn issue(&self, rank: usize, pending: &Rc<Pending>) {
-        let mut queues = self.0.borrow_mut();
-        queues[rank].push_back(Rc::clone(pending));
+        self.0.borrow_mut()[rank].push_back(Item::Collective(Rc::clone(pending)));
+        self.run(rank);
+    }
+
+    /// A rank computes with what its collectives so far write.
+    pub(super) fn behind(&self, rank: usize, kernel: Box<dyn FnOnce()>) {
+        self.0.borrow_mut()[rank].push_back(Item::Kernel(kernel));
+        self.run(rank);
+    }
+
+    fn run(&self, rank: usize) {
         let mut next = vec![rank];
         while let Some(rank) = next.pop() {
-            let Some(front) = queues[rank].front().cloned() else {
-                continue;
-            };
-            let is_front = |&rank: &usize| {
-                let first = queues[rank].front();
-                first.is_some_and(|first| Rc::ptr_eq(first, &front))
-            };
-            if front.ranks.iter().all(is_front) {
-                for &member in &*front.ranks {
-                    pop(&mut queues[member]);
+            match self.take_ready(rank) {
+                None => {}
+                Some(Item::Kernel(kernel)) => {
+                    kernel();
+                    next.push(rank);
                 }
-                front.execute();
-                next.extend(&*front.ranks);
+                Some(Item::Collective(pending)) => {
+                    pending.execute();
+                    next.extend(&*pending.ranks);
+                }
             }
         }
     }
 
+    /// Takes the rank's first item out, if nothing holds it up.
+    fn take_ready(&self, rank: usize) -> Option<Item> {
+        let mut queues = self.0.borrow_mut();
+        let front = match queues[rank].front()? {
+            Item::Kernel(_) => return pop(&mut queues[rank]),
+            Item::Collective(front) => Rc::clone(front),
+        };
+        let mut members = front.ranks.iter();
+        if !members.all(|&member| is_first(&queues[member], &front)) {
+            return None;
+        }
+        for &member in &*front.ranks {
+            drop(pop(&mut queues[member]));
+        }
+        Some(Item::Collective(front))
+    }
+
     /// Whether a rank has something else to run before.
     pub(super) fn waits(&self, rank: usize, pending: &Rc<Pending>) -> bool {
-        let queues = self.0.borrow();
-        let first = queues[rank].front();
-        first.is_some_and(|first| !Rc::ptr_eq(first, pending))
+        let queue = &self.0.borrow()[rank];
+        !queue.is_empty() && !is_first(queue, pending)
     }
 
     pub(super) fn is_idle(&self, rank: usize) -> bool {
         self.0.borrow()[rank].is_empty()
+    }
+}
+
+fn is_first(queue: &VecDeque<Item>, pending: &Rc<Pending>) -> bool {
+    let first = queue.front();
+    first.is_some_and(|item| matches!(item, Item::Collective(own) if Rc::ptr_eq(own, pending)))
+}
+
+impl fmt::Debug for Streams {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let waiting: Vec<usize> = self.0.borrow().iter().map(VecDeque::len).collect();
+        f.debug_tuple("Streams").field(&waiting).finish()
     }
 }

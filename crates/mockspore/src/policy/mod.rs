@@ -1,11 +1,13 @@
 //! Every defect as a value, and the values that each release has.
 
 mod caller;
+mod moe;
 mod runtime;
 
 use serde::{Deserialize, Serialize};
 
 pub use caller::{BackwardPreHook, HookRelease, NeedsInputGrad, RecomputeStop};
+pub use moe::{CombineHandle, CoreBound, ExpertBiasRule, MonitorRegister};
 pub use runtime::{
     AbstractCache, CtxClear, EventRelease, HookMap, KernelArgument, OutputOwner, ReadyTopCell,
     Victims,
@@ -97,6 +99,18 @@ pub struct Policies {
     pub victims: Victims,
     /// The runtime's events of collectives.
     pub event_release: EventRelease,
+    /// The load monitor's slot for its hook handle.
+    pub monitor_register: MonitorRegister,
+    /// The load monitor's rule for the expert bias.
+    pub expert_bias_rule: ExpertBiasRule,
+    /// The expert-parallel combine's use of its handle.
+    pub combine_handle: CombineHandle,
+    /// The forward tiling's bound on cube cores.
+    pub forward_tiling: CoreBound,
+    /// The backward tiling's.
+    pub backward_tiling: CoreBound,
+    /// The scheduler's.
+    pub num_cube_cores: CoreBound,
 }
 
 /// The preset with every defect cured.
@@ -149,6 +163,12 @@ impl Policies {
                 Version::V2_10_0 => EventRelease::NeverErased,
                 _ => EventRelease::ErasedByManager,
             },
+            monitor_register: MonitorRegister::Overwrites,
+            expert_bias_rule: ExpertBiasRule::ZeroesCounters,
+            combine_handle: CombineHandle::KeptOnModule,
+            forward_tiling: CoreBound::Unchecked,
+            backward_tiling: CoreBound::Unchecked,
+            num_cube_cores: CoreBound::Unchecked,
         }
     }
 
@@ -167,6 +187,12 @@ impl Policies {
             abstract_cache: AbstractCache::Bounded,
             victims: Victims::IterationOrder,
             event_release: EventRelease::Pooled { cap: POOLED_EVENTS },
+            monitor_register: MonitorRegister::Replaces,
+            expert_bias_rule: ExpertBiasRule::ZeroesCounters,
+            combine_handle: CombineHandle::LocalHandle,
+            forward_tiling: CoreBound::Checked,
+            backward_tiling: CoreBound::Checked,
+            num_cube_cores: CoreBound::Checked,
         }
     }
 }

@@ -1,0 +1,166 @@
+//! `scenario.json` of a scenario that is judged by its finding.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use mockspore::Policies;
+use mockspore_growth::report::Finding;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::error::Error;
+use crate::scenario::{Knobs, Role, line_of, policies_over};
+
+/// Version of the file's schema.
+const SCHEMA_VERSION: u32 = 1;
+
+/// How the file says that it is one of these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum JudgedBy {
+    Finding,
+}
+
+/// A scenario as its file declares it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    schema_version: u32,
+    #[serde(rename = "judged_by")]
+    _judged_by: JudgedBy,
+    /// The one name.
+    pub name: String,
+    /// What it shows, in a line.
+    pub title: String,
+    /// The upstream files it models.
+    pub sources: Vec<String>,
+    /// What the report says, and what was found to be so.
+    pub reported: Vec<Reported>,
+    /// What arms set, with defaults.
+    pub knobs: BTreeMap<String, Knob>,
+    /// The arms, in the order they are run.
+    pub arms: Vec<Arm>,
+    /// Release to the arm whose finding it must show.
+    pub releases: BTreeMap<String, String>,
+}
+
+/// A statement of the report beside ours.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reported {
+    /// What the report says.
+    pub says: String,
+    /// What the mock and the real library show.
+    pub found: String,
+}
+
+/// What an arm may set.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Knob {
+    /// What it is.
+    pub about: String,
+    /// Its value where an arm sets none.
+    pub default: Value,
+}
+
+/// One arm: what is set, and the finding that must come of it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Arm {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub role: Role,
+    /// What it does, in a line.
+    pub about: String,
+    /// Policies that differ from release 2.10.0 and its callers.
+    #[serde(default)]
+    pub policies: Map<String, Value>,
+    /// Knobs that differ from their defaults.
+    #[serde(default)]
+    pub knobs: Map<String, Value>,
+    /// What the mock must show, figure by figure.
+    pub finding: Finding,
+    /// Figures that a real library must show; absent where it has no such arm.
+    pub real: Option<Map<String, Value>>,
+}
+
+impl Scenario {
+    /// Reads and checks a file's text.
+    ///
+    /// # Errors
+    /// [`Error::Scenario`] with the file, the line and the mend.
+    pub fn parse(name: &str, path: PathBuf, text: &str) -> Result<Self, Error> {
+        let parsed: Result<Self, _> = serde_json::from_str(text);
+        let scenario = parsed.map_err(|error| Error::Scenario {
+            path: path.clone(),
+            line: error.line().max(1),
+            why: if error.is_eof() {
+                format!("{error}; the file is cut off: restore it")
+            } else {
+                error.to_string()
+            },
+        })?;
+        let checked = scenario.check(name);
+        checked.map_err(|(needle, why)| Error::Scenario {
+            path,
+            line: line_of(text, &needle),
+            why,
+        })?;
+        Ok(scenario)
+    }
+
+    fn check(&self, name: &str) -> Result<(), (String, String)> {
+        let require = |holds: bool, needle: &str, why: String| {
+            holds.then_some(()).ok_or_else(|| (needle.to_owned(), why))
+        };
+        let version = format!("schema_version must be {SCHEMA_VERSION}");
+        let known = self.schema_version == SCHEMA_VERSION;
+        require(known, "schema_version", version)?;
+        let own = format!("the name must be its folder's, '{name}'");
+        require(self.name == name, "name", own)?;
+        for arm in &self.arms {
+            let twice = self.arms.iter().filter(|other| other.name == arm.name);
+            let why = format!("two arms have the name '{}'", arm.name);
+            require(twice.count() == 1, &arm.name, why)?;
+            for knob in arm.knobs.keys() {
+                let why = format!("arm '{}' sets '{knob}', which knobs lacks", arm.name);
+                require(self.knobs.contains_key(knob), knob, why)?;
+            }
+            let policies = self.policies(arm);
+            policies.map_err(|why| (arm.name.clone(), format!("arm '{}': {why}", arm.name)))?;
+        }
+        let offered = self.releases.values();
+        offered.into_iter().try_for_each(|wanted| {
+            let found = self.arm(wanted).map(drop);
+            found.map_err(|error| (wanted.clone(), error.to_string()))
+        })
+    }
+
+    /// The arm of `name`.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`] with the near match.
+    pub fn arm(&self, name: &str) -> Result<&Arm, Error> {
+        let found = self.arms.iter().find(|arm| arm.name == name);
+        found.ok_or_else(|| Error::unknown("arm", name, self.arms.iter().map(|arm| &*arm.name)))
+    }
+
+    /// An arm's knobs: defaults, then its own.
+    pub fn knobs(&self, arm: &Arm) -> Knobs {
+        let defaults = self.knobs.iter();
+        let defaults = defaults.map(|(name, knob)| (name.clone(), knob.default.clone()));
+        let mut values: Map<String, Value> = defaults.collect();
+        values.extend(arm.knobs.clone());
+        Knobs::from_row(&values)
+    }
+
+    /// An arm's policies over those of release 2.10.0 and its callers.
+    ///
+    /// # Errors
+    /// The name of a policy or value that does not exist.
+    pub fn policies(&self, arm: &Arm) -> Result<Policies, String> {
+        policies_over(&arm.policies)
+    }
+}
