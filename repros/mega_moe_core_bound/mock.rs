@@ -69,18 +69,22 @@ fn of(experts: u64) -> Attributes {
 /// classified as.
 fn written(layout: Layout, workers: u64, experts: u64) -> Result<Vec<Damage>, Error> {
     let mut image = Image::new(layout, workers, experts)?;
-    let damage = (0..workers).map(|worker| {
+    let mut all = Vec::with_capacity(workers as usize);
+    for worker in 0..workers {
         image.write_group_list(worker, experts, 0, TOKENS)?;
         let damage = image.damage(worker)?;
         image.repair();
         let predicted = classify(layout, worker, experts)?;
-        let agrees = damage == predicted && image.is_intact_before_the_lists();
-        let error = || format!("worker {worker}: {damage:?} was classified as {predicted:?}");
-        agrees
-            .then_some(damage)
-            .ok_or_else(|| Error::Raised(error().into()))
-    });
-    damage.collect()
+        if damage != predicted {
+            let why = format!("worker {worker}: {damage:?} was classified as {predicted:?}");
+            return Err(Error::Raised(why.into()));
+        }
+        all.push(damage);
+    }
+    if !image.is_intact_before_the_lists() {
+        return Err(Error::Raised("a list is written before its area".into()));
+    }
+    Ok(all)
 }
 
 /// What becomes of each core count: refused, or launched with some effect.

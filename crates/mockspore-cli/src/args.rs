@@ -24,6 +24,8 @@ pub(crate) enum Command {
     Run(Run),
     /// Run scenarios on the mock and on a real framework, side by side.
     Ab(Ab),
+    /// Say who holds what in a scenario's arms.
+    Explain(Explain),
 }
 
 #[derive(Debug, ClapArgs)]
@@ -37,6 +39,18 @@ pub(crate) struct Source {
     /// Folder to read <NAME>/scenario.json from, instead of the built-in ones.
     #[arg(long, value_name = "DIR")]
     pub(crate) scenarios: Option<PathBuf>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Explain {
+    /// The scenario.
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// Only this arm (may be repeated).
+    #[arg(long = "arm", value_name = "ARM")]
+    pub(crate) arms: Vec<String>,
+    #[command(flatten)]
+    pub(crate) source: Source,
 }
 
 /// What `run` and `ab` share.

@@ -7,6 +7,7 @@ mod args;
 mod child;
 mod commands;
 mod error;
+mod findings;
 mod ladder;
 mod notes;
 mod output;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         Command::List(list) => commands::list::list(&list),
         Command::Run(run) => commands::run::run(&run),
         Command::Ab(ab) => commands::ab::ab(&ab),
+        Command::Explain(explain) => commands::explain::explain(&explain),
     };
     match outcome {
         Ok(Outcome::AsExpected) | Err(Error::ClosedStdout) => ExitCode::SUCCESS,

@@ -60,13 +60,19 @@ fn kept(rows: &[Row]) -> String {
 /// What went against the expectation, a line each.
 pub(crate) fn complaints(rows: &[Row]) -> String {
     let lines = rows.iter().filter_map(|row| match row {
+        Row::Verdict(row) if !row.as_expected && row.finding.is_some() => Some(format!(
+            "{}/{}: the finding is not as declared, {}\n",
+            row.scenario,
+            row.arm,
+            Value::from(row.evidence.clone()),
+        )),
         Row::Verdict(row) if !row.as_expected => Some(format!(
             "{}/{} {}: {} (expected {}), model matches: {}, {}\n",
             row.scenario,
             row.arm,
             row.metric,
-            verdict(row.verdict),
-            verdict(row.expected),
+            row.verdict.map_or_else(String::new, verdict),
+            row.expected.map_or_else(String::new, verdict),
             row.model_matches.is_none_or(|matches| matches),
             Value::from(row.evidence.clone()),
         )),

@@ -9,7 +9,7 @@ use repros::runner::Request;
 use repros::scenario::Scenario;
 
 use crate::args::{Ab, Baseline, Format};
-use crate::commands::{run, selected};
+use crate::commands::{finding, run, selected};
 use crate::error::Error;
 use crate::output::{self, Outcome, print};
 use crate::processes::{self, ByArm, Plan, Rounds};
@@ -34,6 +34,19 @@ pub(crate) fn ab(args: &Ab) -> Result<Outcome, Error> {
         let plan = Plan::new(args, &one.scenario)?;
         processes::rounds(args, &one.scenario, &plan, &one.arms)?;
         planned.push((one, plan));
+    }
+    let findings = finding::with_arms(common)?;
+    if let Some((entry, _)) = findings
+        .first()
+        .filter(|_| planned.is_empty() || !common.names.is_empty())
+    {
+        let name = entry.name;
+        let script = script::path(name, common.source.scenarios.as_deref())?;
+        let why = format!(
+            "'{name}' is judged by its finding: run {} on the real library",
+            script.display()
+        );
+        return Err(Error::Usage(why));
     }
     for (one, plan) in &planned {
         let (entry, scenario) = (one.entry, &one.scenario);

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::args::List;
-use crate::commands::in_folder;
+use crate::commands::{finding, in_folder};
 use crate::error::Error;
 use crate::output::{Outcome, print};
 
@@ -35,6 +35,13 @@ pub(crate) fn list(args: &List) -> Result<Outcome, Error> {
                 arm.role.name(),
                 arm.about
             ));
+        }
+    }
+    for (_, scenario) in finding::in_folder(dir)? {
+        text += &format!("{}: {}\n", scenario.name, scenario.title);
+        for arm in &scenario.arms {
+            let (name, role, about) = (&arm.name, arm.role.name(), &arm.about);
+            text += &format!("  arm {name} ({role}): {about}\n");
         }
     }
     print(&text)?;

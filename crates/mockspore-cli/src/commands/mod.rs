@@ -1,11 +1,14 @@
 //! One file per command.
 
 pub(crate) mod ab;
+pub(crate) mod explain;
+mod finding;
 pub(crate) mod list;
 pub(crate) mod run;
 
 use std::path::Path;
 
+use repros::finding::FINDINGS;
 use repros::registry::{Entry, REGISTRY};
 use repros::scenario::{Arm, Scenario};
 
@@ -19,14 +22,27 @@ struct Selected {
     arms: Vec<Arm>,
 }
 
-/// The named scenarios with the named arms. Where no scenario is named, those
-/// that have one of the arms and all of the knobs.
+/// The entry of a scenario with a slope.
+///
+/// # Errors
+/// If the name is unknown: with the near match among all scenarios.
+fn slope(name: &str) -> Result<Entry, Error> {
+    Entry::find(name).map_err(|_| {
+        let findings = FINDINGS.iter().map(|entry| entry.name);
+        let all = REGISTRY.iter().map(|entry| entry.name).chain(findings);
+        repros::Error::unknown("scenario", name, all).into()
+    })
+}
+
+/// The named scenarios that have a slope, with the named arms. Where no scenario
+/// is named, those that have one of the arms and all of the knobs.
 fn selected(common: &Common) -> Result<Vec<Selected>, Error> {
     let named = !common.names.is_empty();
     let dir = common.source.scenarios.as_deref();
     let entries = if named {
-        let found = common.names.iter().map(|name| Entry::find(name));
-        found.collect::<Result<_, _>>()?
+        let slopes = common.names.iter();
+        let slopes = slopes.filter(|name| finding::Entry::find(name).is_none());
+        slopes.map(|name| slope(name)).collect::<Result<_, _>>()?
     } else {
         in_folder(dir)
     };
@@ -50,11 +66,14 @@ fn selected(common: &Common) -> Result<Vec<Selected>, Error> {
             (common.arms.is_empty() || has_arm) && has_knobs
         });
     }
+    let others = finding::with_arms(common)?;
     let left_out = common.arms.iter().find(|arm| {
         let has = |(_, scenario): &(Entry, Scenario)| scenario.arm(arm).is_ok();
-        !loaded.iter().any(has)
+        let other = |(_, scenario): &finding::Loaded| scenario.arm(arm).is_ok();
+        !loaded.iter().any(has) && !others.iter().any(other)
     });
-    if loaded.is_empty() || left_out.is_some() {
+    let nothing = loaded.is_empty() && others.is_empty();
+    if nothing || left_out.is_some() {
         let what = left_out.map_or("the knobs set", |arm| &**arm);
         return Err(Error::Usage(format!(
             "no scenario has '{what}' and all of the knobs set"
@@ -86,10 +105,18 @@ fn in_folder(dir: Option<&Path>) -> Vec<Entry> {
 /// Whether each arm and knob asked for exists somewhere.
 fn known(common: &Common, loaded: &[(Entry, Scenario)]) -> Result<(), Error> {
     let all = || loaded.iter().map(|(_, scenario)| scenario);
+    let others = finding::loaded(common)?;
     for name in &common.arms {
-        if !all().any(|scenario| scenario.arm(name).is_ok()) {
-            let arms = all().flat_map(|scenario| &scenario.arms);
-            return Err(repros::Error::unknown("arm", name, arms.map(|arm| &*arm.name)).into());
+        let other = others
+            .iter()
+            .any(|(_, scenario)| scenario.arm(name).is_ok());
+        if !other && !all().any(|scenario| scenario.arm(name).is_ok()) {
+            let arms = all()
+                .flat_map(|scenario| &scenario.arms)
+                .map(|arm| &*arm.name);
+            let others = others.iter().flat_map(|(_, scenario)| &scenario.arms);
+            let others = others.map(|arm| &*arm.name);
+            return Err(repros::Error::unknown("arm", name, arms.chain(others)).into());
         }
     }
     for (name, _) in &common.set {

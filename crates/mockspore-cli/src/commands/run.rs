@@ -9,10 +9,10 @@ use repros::runner::{self, Observed, Request};
 use repros::scenario::{Arm, NOT_OFFERED, Scenario};
 
 use crate::args::{Format, Run};
-use crate::commands::{Selected, selected};
+use crate::commands::{Selected, finding, selected};
 use crate::error::Error;
 use crate::output::{self, Outcome, print};
-use crate::{notes, table};
+use crate::{findings, notes, table};
 
 /// Runs the arms asked for and prints what was judged.
 pub(crate) fn run(args: &Run) -> Result<Outcome, Error> {
@@ -26,6 +26,14 @@ pub(crate) fn run(args: &Run) -> Result<Outcome, Error> {
     {
         let arms = plan(args, &scenario, arms)?;
         planned.push((entry, scenario, arms));
+    }
+    let findings = finding::with_arms(common)?;
+    if let (Some(_), Some((_, scenario)), false) =
+        (args.steps, findings.first(), common.names.is_empty())
+    {
+        let name = &scenario.name;
+        let why = format!("'{name}' has no steps to choose: its arms run once, leave --steps out");
+        return Err(Error::Usage(why));
     }
     let progress = output::progress(planned.iter().map(|(_, _, arms)| arms.len()).sum());
     let mut all = Vec::new();
@@ -42,6 +50,19 @@ pub(crate) fn run(args: &Run) -> Result<Outcome, Error> {
         match common.format {
             Format::Json => print(&output::lines(&rows)?)?,
             Format::Table => print(&table::run(scenario, &rows))?,
+        }
+        all.extend(rows);
+    }
+    for (entry, scenario) in &findings {
+        progress.set_message(scenario.name.clone());
+        let runs = finding::run(args, *entry, scenario)?;
+        let rows: Vec<Row> = runs.into_iter().flat_map(|(rows, _)| rows).collect();
+        if let Some(dir) = &common.out {
+            output::save(dir, &scenario.name, &rows)?;
+        }
+        match common.format {
+            Format::Json => print(&output::lines(&rows)?)?,
+            Format::Table => print(&findings::of_run(scenario, &rows))?,
         }
         all.extend(rows);
     }
@@ -79,14 +100,7 @@ fn as_version(
     version: &str,
     set: &[(String, String)],
 ) -> Result<Option<(Arm, Request)>, Error> {
-    let policies = Policies::preset(version).ok_or_else(|| {
-        let names: Vec<&str> = Policies::preset_names().collect();
-        let hint = match repros::near(version, names.iter().copied()) {
-            Some(near) => format!("did you mean '{near}'?"),
-            None => format!("there are: {}", names.join(", ")),
-        };
-        Error::Usage(format!("unknown version '{version}': {hint}"))
-    })?;
+    let policies = Policies::preset(version).ok_or_else(|| no_version(version))?;
     let like = scenario.releases.get(version).ok_or_else(|| {
         Error::Usage(format!(
             "scenario '{}' declares nothing for '{version}'",
@@ -103,6 +117,16 @@ fn as_version(
     version.clone_into(&mut request.version);
     request.policies = policies;
     Ok(Some((arm, request)))
+}
+
+/// The error for a version that is not known, with the near match.
+pub(super) fn no_version(version: &str) -> Error {
+    let names: Vec<&str> = Policies::preset_names().collect();
+    let hint = match repros::near(version, names.iter().copied()) {
+        Some(near) => format!("did you mean '{near}'?"),
+        None => format!("there are: {}", names.join(", ")),
+    };
+    Error::Usage(format!("unknown version '{version}': {hint}"))
 }
 
 /// Runs one arm on the mock.
