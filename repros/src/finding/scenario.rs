@@ -82,8 +82,21 @@ pub struct Arm {
     pub knobs: Map<String, Value>,
     /// What the mock must show, figure by figure.
     pub finding: Finding,
-    /// Figures that a real library must show; absent where it has no such arm.
-    pub real: Option<Map<String, Value>>,
+    /// What a real library must show, by its name.
+    #[serde(default)]
+    pub real: BTreeMap<String, Real>,
+}
+
+/// What an arm shows on a real library.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Real {
+    /// Figures of the mock's finding that are the same there.
+    #[serde(default)]
+    pub same: Vec<String>,
+    /// Figures of the library's own.
+    #[serde(default)]
+    pub figures: Map<String, Value>,
 }
 
 impl Scenario {
@@ -127,6 +140,11 @@ impl Scenario {
             for knob in arm.knobs.keys() {
                 let why = format!("arm '{}' sets '{knob}', which knobs lacks", arm.name);
                 require(self.knobs.contains_key(knob), knob, why)?;
+            }
+            let (_, figures) = arm.finding.parts();
+            for figure in arm.real.values().flat_map(|real| &real.same) {
+                let why = format!("arm '{}': its finding has no '{figure}'", arm.name);
+                require(figures.contains_key(figure), figure, why)?;
             }
             let policies = self.policies(arm);
             policies.map_err(|why| (arm.name.clone(), format!("arm '{}': {why}", arm.name)))?;

@@ -50,6 +50,35 @@ class Rows:
         row = {**self._of, "step": step, "phase": "after_step", "metrics": metrics}
         self._add("sample", row)
 
+    def finding(
+        self,
+        kind: str,
+        found: dict[str, Any],
+        expected: dict[str, Any],
+        *,
+        as_expected: bool,
+        evidence: dict[str, Any],
+    ) -> None:
+        """Add the verdict of an arm that has no slope."""
+        row = {
+            **self._of,
+            "metric": "finding",
+            "finding": {kind: found},
+            "shape": None,
+            "slope_per_step": None,
+            "per_call": None,
+            "bound": None,
+            "model_matches": None,
+            "expected_finding": {kind: expected},
+            "as_expected": as_expected,
+            "evidence": evidence,
+        }
+        self._add("verdict", row)
+
+    def lines(self) -> list[str]:
+        """Return the rows as lines."""
+        return list(self._lines)
+
     def write(self, path: Path) -> None:
         """Write the file through a neighbour, so that it is whole or absent."""
         partial = path.with_name(f".{path.name}.partial")
