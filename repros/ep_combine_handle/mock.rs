@@ -151,8 +151,8 @@ impl Training {
         self.inputs.iter().enumerate().map(of_rank).collect()
     }
 
-    /// Outputs and gradients, after which nothing of the pass is left.
-    fn values(&self, outputs: Vec<Tensor>) -> Result<Vec<Vec<f32>>, Error> {
+    /// The values of the outputs and of every gradient.
+    fn values(&self, outputs: &[Tensor]) -> Result<Vec<Vec<f32>>, Error> {
         let mut values: Vec<Vec<f32>> = outputs.iter().map(Tensor::to_vec).collect();
         self.backward(outputs)?;
         let leaves = self.inputs.iter().chain(self.weights.iter().flatten());
@@ -161,8 +161,8 @@ impl Training {
         Ok(values)
     }
 
-    fn backward(&self, outputs: Vec<Tensor>) -> Result<(), Error> {
-        self.runtime.run_backward(&outputs, Some(&self.sens), false)
+    fn backward(&self, outputs: &[Tensor]) -> Result<(), Error> {
+        self.runtime.run_backward(outputs, Some(&self.sens), false)
     }
 
     /// Adds the gradients to the experts; `within` is called while the sums
@@ -216,10 +216,9 @@ fn phases(training: &Training, with_backward: bool) -> Result<Vec<(&'static str,
     let outputs = training.forward(&mut || ())?;
     see("after_forward");
     if with_backward {
-        training.backward(outputs)?;
-    } else {
-        drop(outputs);
+        training.backward(&outputs)?;
     }
+    drop(outputs);
     see("after_backward");
     training.optimizer_step(&mut || see("in_optimizer_step"))?;
     let mut first = true;
@@ -314,7 +313,7 @@ fn until(phases: &[(String, Map<String, Value>)]) -> &'static str {
 /// Whether outputs and gradients are those of a dense model, bit for bit.
 fn as_dense(setting: &Setting<'_>) -> Result<bool, Error> {
     let training = Training::new(setting, setting.policies.combine_handle)?;
-    let sharded = training.values(training.forward(&mut || ())?)?;
+    let sharded = training.values(&training.forward(&mut || ())?)?;
     let dense = Training::new(setting, CombineHandle::LocalHandle)?;
-    Ok(sharded == dense.values(dense.dense()?)?)
+    Ok(sharded == dense.values(&dense.dense()?)?)
 }

@@ -41,7 +41,10 @@ class AsyncHandle:
 
 def own_handle() -> type[Any]:
     """Return Hyper-Parallel's handle where it is installed, else the one above."""
-    for home in ("hyper_parallel.core.expert_parallel", "hyper_parallel.expert_parallel"):
+    for home in (
+        "hyper_parallel.core.expert_parallel",
+        "hyper_parallel.expert_parallel",
+    ):
         try:
             found: type[Any] = importlib.import_module(home).AsyncHandle
         except (ImportError, AttributeError):

@@ -8,7 +8,6 @@ behind it. Offsets come from ``offsetof`` and are not computed here.
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import shutil
 import subprocess
@@ -133,10 +132,10 @@ def observe(arm: Any) -> dict[str, Any]:
 
 
 def version() -> str:
-    """Return what the compiler says it is."""
+    """Return the compiler's version."""
     command = [compiler(), "--version"]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
-    return json.dumps(done.stdout.splitlines()[0]).strip('"')
+    return done.stdout.splitlines()[0].split()[-1]
 
 
 LIBRARIES = {"cc": harness.finding.Library(observe, version)}

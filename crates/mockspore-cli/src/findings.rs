@@ -42,6 +42,49 @@ fn add(lines: &mut comfy_table::Table, rows: &[Row], arm: &str) {
     lines.add_row([arm, &run.role, &finding, yes]);
 }
 
+/// One line per arm, with a column for the mock and for each real library.
+pub(crate) fn ab(scenario: &Scenario, rows: &[Row]) -> String {
+    let mut backends: Vec<(&str, &str)> = Vec::new();
+    for row in rows {
+        if let Row::Run(run) = row
+            && !backends.iter().any(|(backend, _)| *backend == run.backend)
+        {
+            backends.push((&run.backend, &run.version));
+        }
+    }
+    let names = backends.iter().map(|(backend, version)| match *backend {
+        "mockspore" => "mock".to_owned(),
+        backend => format!("{backend} {version}"),
+    });
+    let header: Vec<String> = ["arm", "role", "finding on the mock"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(names)
+        .collect();
+    let header: Vec<&str> = header.iter().map(String::as_str).collect();
+    let mut lines = table(&header, header.len());
+    for arm in &scenario.arms {
+        let of = |backend: &str| {
+            rows.iter().find_map(|row| match row {
+                Row::Verdict(row) if row.arm == arm.name && row.backend == backend => Some(row),
+                _ => None,
+            })
+        };
+        let Some(finding) = of("mockspore").and_then(|row| row.finding.as_ref()) else {
+            continue;
+        };
+        let shown = backends.iter().map(|(backend, _)| match of(backend) {
+            None => "-",
+            Some(row) if row.as_expected => "as declared",
+            Some(_) => "DIFFERS",
+        });
+        let words = in_words(finding);
+        let cells = [arm.name.as_str(), arm.role.name(), words.as_str()];
+        lines.add_row(cells.into_iter().chain(shown));
+    }
+    format!("{}: {}\n{lines}\n", scenario.name, scenario.title)
+}
+
 /// A finding in a line.
 pub(crate) fn in_words(finding: &Finding) -> String {
     let (_, figures) = finding.parts();

@@ -61,9 +61,10 @@ fn kept(rows: &[Row]) -> String {
 pub(crate) fn complaints(rows: &[Row]) -> String {
     let lines = rows.iter().filter_map(|row| match row {
         Row::Verdict(row) if !row.as_expected && row.finding.is_some() => Some(format!(
-            "{}/{}: the finding is not as declared, {}\n",
+            "{}/{} on {}: the finding is not as declared, {}\n",
             row.scenario,
             row.arm,
+            row.backend,
             Value::from(row.evidence.clone()),
         )),
         Row::Verdict(row) if !row.as_expected => Some(format!(

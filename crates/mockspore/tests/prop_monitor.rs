@@ -62,9 +62,8 @@ impl Model {
         match self.policy {
             MonitorRegister::Overwrites => self.slot.clear(),
             MonitorRegister::Replaces => self.remove(),
-            MonitorRegister::KeepsAll => {}
             MonitorRegister::Refuses if !self.slot.is_empty() => return false,
-            MonitorRegister::Refuses => {}
+            MonitorRegister::KeepsAll | MonitorRegister::Refuses => {}
         }
         self.last += 1;
         self.hooks.push((optimizer, self.last));

@@ -18,6 +18,8 @@ use crate::steps::{Error, Steps};
 /// Seconds for one process of the A/B, and for all of them.
 const AB_PROCESS_SECONDS: &str = "95";
 const AB_SECONDS: &str = "780";
+/// Variable with an interpreter that has `PyTorch`.
+const TORCH_PYTHON: &str = "MOCKSPORE_TORCH_PYTHON";
 
 #[derive(Debug, Parser)]
 #[command(about = "Tests and checks of the whole project")]
@@ -113,6 +115,7 @@ fn test(args: &Args, steps: &mut Steps, environments: &Environments) -> Result<(
     let wheel = environment::wheel(steps, &dev)?;
     environment::install(steps, &dev, &wheel)?;
     steps.run("pytest", &mut steps.python(&dev, &["-m", "pytest"]))?;
+    with_torch(steps)?;
     with_mindspore(args, steps, environments, &wheel, |steps, python| {
         let parity = ["-m", "pytest", "-m", "mindspore"];
         steps.run(
@@ -132,6 +135,20 @@ fn test(args: &Args, steps: &mut Steps, environments: &Environments) -> Result<(
             ]),
         )
     })
+}
+
+/// Runs the findings on `PyTorch`, where the user names an interpreter that has
+/// it: its wheel is too large to be fetched for this.
+fn with_torch(steps: &mut Steps) -> Result<(), Error> {
+    let Some(python) = env::var_os(TORCH_PYTHON).filter(|python| !python.is_empty()) else {
+        let why = format!("optional: {TORCH_PYTHON} names an interpreter that has torch");
+        steps.skip("findings on PyTorch", &why);
+        return Ok(());
+    };
+    let python = python.to_string_lossy();
+    let findings = ["moe_monitor_register", "ep_combine_handle"];
+    let mut ab = steps.mockspore(&["ab", "--python", &python]);
+    steps.run("findings on PyTorch", ab.args(findings))
 }
 
 fn rust_binary(steps: &mut Steps) -> Result<(), Error> {

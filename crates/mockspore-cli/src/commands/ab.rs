@@ -9,7 +9,7 @@ use repros::runner::Request;
 use repros::scenario::Scenario;
 
 use crate::args::{Ab, Baseline, Format};
-use crate::commands::{finding, run, selected};
+use crate::commands::{ab_finding, run, selected};
 use crate::error::Error;
 use crate::output::{self, Outcome, print};
 use crate::processes::{self, ByArm, Plan, Rounds};
@@ -35,17 +35,9 @@ pub(crate) fn ab(args: &Ab) -> Result<Outcome, Error> {
         processes::rounds(args, &one.scenario, &plan, &one.arms)?;
         planned.push((one, plan));
     }
-    let findings = finding::with_arms(common)?;
-    if let Some((entry, _)) = findings
-        .first()
-        .filter(|_| planned.is_empty() || !common.names.is_empty())
-    {
-        let name = entry.name;
-        let script = script::path(name, common.source.scenarios.as_deref())?;
-        let why = format!(
-            "'{name}' is judged by its finding: run {} on the real library",
-            script.display()
-        );
+    let findings = ab_finding::planned(args)?;
+    if planned.is_empty() && findings.is_empty() {
+        let why = "nothing of this runs on a real library".to_owned();
         return Err(Error::Usage(why));
     }
     for (one, plan) in &planned {
@@ -96,6 +88,19 @@ pub(crate) fn ab(args: &Ab) -> Result<Outcome, Error> {
             }
         }
         all.extend(rows);
+    }
+    let mut without = Vec::new();
+    for (entry, scenario) in &findings {
+        let (rows, libraries) = ab_finding::run(args, *entry, scenario, started)?;
+        if libraries == 0 && !common.names.is_empty() {
+            without.push(&*scenario.name);
+        }
+        all.extend(rows);
+    }
+    if !without.is_empty() {
+        let names = without.join(", ");
+        let why = format!("{names}: ran on no real library, which is no pass");
+        return Err(Error::Invalid(why));
     }
     eprint!("{}", notes::complaints(&all));
     Ok(Outcome::of(&all))

@@ -107,8 +107,9 @@ fn of_finding(
 ) -> Result<String, Error> {
     let request = finding::Request::arm(scenario, arm)?;
     let (_, observed) = finding::run(entry, scenario, arm, &request)?;
-    let mut text = title(&arm.name, arm.role.name(), &arm.about, &arm.policies);
-    text += &format!("  {}\n", in_words(&observed.finding));
-    let holders = observed.holders.iter().map(|line| format!("  {line}\n"));
-    Ok(text + &holders.collect::<String>())
+    let text = title(&arm.name, arm.role.name(), &arm.about, &arm.policies);
+    let finding = in_words(&observed.finding);
+    let lines = [&finding].into_iter().chain(&observed.holders);
+    let lines = lines.map(|line| format!("  {line}\n"));
+    Ok(text + &lines.collect::<String>())
 }

@@ -38,11 +38,12 @@ pub(crate) fn list(args: &List) -> Result<Outcome, Error> {
         }
     }
     for (_, scenario) in finding::in_folder(dir)? {
-        text += &format!("{}: {}\n", scenario.name, scenario.title);
-        for arm in &scenario.arms {
+        let (name, title) = (&scenario.name, &scenario.title);
+        let arms = scenario.arms.iter().map(|arm| {
             let (name, role, about) = (&arm.name, arm.role.name(), &arm.about);
-            text += &format!("  arm {name} ({role}): {about}\n");
-        }
+            format!("  arm {name} ({role}): {about}\n")
+        });
+        text.extend([format!("{name}: {title}\n")].into_iter().chain(arms));
     }
     print(&text)?;
     Ok(Outcome::AsExpected)

@@ -1,6 +1,7 @@
 //! One file per command.
 
 pub(crate) mod ab;
+mod ab_finding;
 pub(crate) mod explain;
 mod finding;
 pub(crate) mod list;

@@ -126,10 +126,9 @@ impl MoeMonitorCallback {
         let policy = body.core.policies.monitor_register;
         let registered = body.hook_handle.borrow().is_some();
         match policy {
-            MonitorRegister::Overwrites | MonitorRegister::KeepsAll => {}
             MonitorRegister::Replaces => self.remove(),
             MonitorRegister::Refuses if registered => return Err(Error::AlreadyRegistered),
-            MonitorRegister::Refuses => {}
+            _ => {}
         }
         let own = self.clone();
         let handle = optimizer.register_step_post_hook(move || own.on_step_end());

@@ -151,9 +151,7 @@ def _like(
     return None
 
 
-def _choose(
-    libraries: dict[str, Library], wanted: str | None
-) -> tuple[str, Library]:
+def _choose(libraries: dict[str, Library], wanted: str | None) -> tuple[str, Library]:
     names = list(libraries) if wanted is None else [wanted]
     for name in names:
         if libraries[name].is_here():
