@@ -66,7 +66,9 @@ fn case() -> impl Strategy<Value = Case> {
             if deredundency {
                 // Ranks that are gathered have as many rows.
                 let least = rows.iter().map(Vec::len).min().unwrap_or_default();
-                rows.iter_mut().for_each(|rows| rows.truncate(least));
+                for rows in &mut rows {
+                    rows.truncate(least);
+                }
             }
             Case {
                 options,
@@ -144,10 +146,10 @@ fn dense(case: &Case, world: &World) -> Vec<Tensor> {
 }
 
 /// Values of the outputs, then of every gradient.
-fn values(world: &World, outputs: Vec<Tensor>) -> Vec<Vec<f32>> {
+fn values(world: &World, outputs: &[Tensor]) -> Vec<Vec<f32>> {
     let mut values: Vec<Vec<f32>> = outputs.iter().map(Tensor::to_vec).collect();
     let sens = Some(&world.sens[..]);
-    world.runtime.run_backward(&outputs, sens, false).unwrap();
+    world.runtime.run_backward(outputs, sens, false).unwrap();
     let leaves = world.inputs.iter().chain(&world.weights);
     let grads = leaves.map(|leaf| leaf.take_grad().map(|grad| grad.to_vec()));
     values.extend(grads.map(Option::unwrap_or_default));
@@ -186,9 +188,10 @@ proptest! {
             let world = world(&case, policy);
             let before = world.runtime.census().counts(Kind::Storage).live_bytes;
             let outputs = world.layer.forward(&world.inputs, &world.routing, &case.order).unwrap();
-            let sharded = values(&world, outputs);
+            let sharded = values(&world, &outputs);
+            drop(outputs);
             let after = world.runtime.census().counts(Kind::Storage).live_bytes;
-            prop_assert_eq!(&sharded, &values(&world, dense(&case, &world)), "{:?}", policy);
+            prop_assert_eq!(&sharded, &values(&world, &dense(&case, &world)), "{:?}", policy);
             let stays = matches!(policy, CombineHandle::KeptOnModule | CombineHandle::KeptForDebug);
             let ranks = 0..case.rows.len();
             let stays = stays && case.options.async_combine;
