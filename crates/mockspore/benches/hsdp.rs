@@ -1,5 +1,6 @@
 //! How long one rank's fixed training step of the reported model takes, in
-//! worlds of several ranks: `cargo bench -p mockspore --bench hsdp`.
+//! worlds of several ranks: `cargo bench -p mockspore --bench hsdp`; in a table:
+//! `cargo xtask speed`.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use jemallocator::Jemalloc;
@@ -50,7 +51,7 @@ fn step(ranks: &[Rank]) -> Result<(), Error> {
 }
 
 fn steps(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("one seed301 step, fixed");
+    let mut group = criterion.benchmark_group("seed301_step");
     for ranks in [1, 2, 8] {
         let Ok(world) = world(ranks) else { return };
         group.throughput(Throughput::Elements(ranks as u64));

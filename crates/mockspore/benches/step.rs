@@ -1,5 +1,7 @@
-//! How long the autograd part of one reported step takes: `cargo bench -p mockspore`.
+//! How long the autograd part of one reported step takes, and its blocks alone:
+//! `cargo bench -p mockspore --bench step`; beside real libraries: `cargo xtask speed`.
 
+use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::rc::Rc;
 
@@ -33,6 +35,8 @@ impl Function for Pass {
     }
 }
 
+type Outputs = Result<Vec<Tensor>, Error>;
+
 struct Step {
     runtime: Runtime,
     function: Rc<dyn Function>,
@@ -57,33 +61,72 @@ impl Step {
     }
 
     /// A chain of operators with a hook on each, and a function behind most.
-    fn run(&mut self) -> Result<(), Error> {
-        let (runtime, function, weight) = (&self.runtime, &self.function, &self.weight);
-        let handles = &mut self.handles;
-        let forward = |inputs: &[Tensor]| {
-            let mut output = inputs[0].clone();
-            for layer in 0..HOOKS {
-                output = ops::mul(&output, weight)?;
-                handles.push(output.register_hook(|_| Ok(None)));
-                if layer < APPLIES {
-                    output = apply(runtime, function, &[output])?.swap_remove(0);
-                }
+    fn forward(&self, inputs: &[Tensor], handles: &mut Vec<TensorHookHandle>) -> Outputs {
+        let mut output = inputs[0].clone();
+        for layer in 0..HOOKS {
+            output = ops::mul(&output, &self.weight)?;
+            handles.push(output.register_hook(|_| Ok(None)));
+            if layer < APPLIES {
+                output = apply(&self.runtime, &self.function, &[output])?.swap_remove(0);
             }
-            Ok(vec![output])
-        };
-        let grads = runtime.grad(forward, &self.inputs, &[0], Some(&self.sens))?;
-        black_box(grads);
-        for handle in self.handles.drain(..) {
+        }
+        Ok(vec![output])
+    }
+
+    fn run(&mut self) -> Result<(), Error> {
+        let mut handles = std::mem::take(&mut self.handles);
+        let forward = |inputs: &[Tensor]| self.forward(inputs, &mut handles);
+        let (runtime, sens) = (&self.runtime, Some(&self.sens[..]));
+        black_box(runtime.grad(forward, &self.inputs, &[0], sens)?);
+        for handle in handles.drain(..) {
             handle.remove();
         }
+        self.handles = handles;
         Ok(())
     }
+
+    /// Sizes of the blocks that are alive at the end of a forward, in turn.
+    fn blocks(&self) -> Result<Vec<usize>, Error> {
+        let mut live = BTreeMap::new();
+        let census = self.runtime.census();
+        census.for_each_size(&mut |size, count: u64| {
+            live.insert(size, -(count as i64));
+        });
+        self.runtime.set_grad_flag(true);
+        let mut handles = Vec::new();
+        let outputs = self.forward(&self.inputs, &mut handles)?;
+        census
+            .for_each_size(&mut |size, count: u64| *live.entry(size).or_default() += count as i64);
+        drop(outputs);
+        for handle in handles {
+            handle.remove();
+        }
+        self.runtime.set_grad_flag(false);
+        let most = live.values().copied().max().unwrap_or_default();
+        let turns = (0..most).flat_map(|turn| {
+            let left = live.iter().filter(move |&(_, &count)| turn < count);
+            left.map(|(&size, _)| size)
+        });
+        Ok(turns.collect())
+    }
+}
+
+/// Makes and frees blocks, nothing else.
+fn make_and_free(sizes: &[usize], blocks: &mut Vec<Vec<u8>>) {
+    blocks.extend(sizes.iter().map(|&size| Vec::with_capacity(size)));
+    black_box(&blocks);
+    blocks.clear();
 }
 
 fn step(criterion: &mut Criterion) {
     let Ok(mut step) = Step::new() else { return };
-    criterion.bench_function("182 hooks and 133 applies, removed", |bench| {
+    criterion.bench_function("step", |bench| {
         bench.iter(|| step.run().is_ok());
+    });
+    let Ok(sizes) = step.blocks() else { return };
+    let mut blocks = Vec::with_capacity(sizes.len());
+    criterion.bench_function("blocks_of_step", |bench| {
+        bench.iter(|| make_and_free(&sizes, &mut blocks));
     });
 }
 

@@ -1,9 +1,11 @@
 //! `cargo xtask test`: every test, Rust, Python and real `MindSpore`.
 //! `cargo xtask ci`: the same, then format, lints, docs, types.
 //! `cargo xtask ab-full`: every arm on real `MindSpore`, and the reports' loop.
+//! `cargo xtask speed`: the benchmarks, beside real libraries.
 //! `cargo xtask soak`: a million fixed training steps on the mock.
 
 mod environment;
+mod speed;
 mod steps;
 
 use std::env;
@@ -45,6 +47,8 @@ enum Command {
     Ci,
     /// Run every arm on the real framework, and the reports' own loop.
     AbFull,
+    /// Run the benchmarks of a step, and the same on real libraries.
+    Speed,
     /// Run a million fixed training steps on the mock.
     Soak,
 }
@@ -80,6 +84,11 @@ fn run(args: &Args, steps: &mut Steps) -> Result<(), Error> {
         .map_err(|error| Error::Wrong(format!("the lock: {error}")))?;
     match args.command {
         Command::Soak => Ok(()),
+        Command::Speed => {
+            let here = environment::has_mindspore_wheels();
+            let mindspore = here.then(|| environments.mindspore(&args.mindspore));
+            speed::speed(steps, mindspore.transpose()?.as_deref())
+        }
         Command::Test => test(args, steps, &environments),
         Command::Ci => {
             test(args, steps, &environments)?;
