@@ -1,6 +1,7 @@
 //! A million fixed training steps: live objects and bytes at the end are those
 //! of step 100, and the last steps cost what the first ones did.
-//! `cargo xtask soak`.
+//! `cargo xtask soak`; another number of steps, or another model:
+//! `cargo run --release -p repros --example soak -- 40000 seed301`.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -21,13 +22,18 @@ const WINDOW: u32 = 100_000;
 const EARLY: u32 = 100;
 
 fn main() -> ExitCode {
-    let steps = std::env::args().nth(1);
-    let steps = steps.map_or(Ok(1_000_000), |text| text.parse());
-    let Ok(steps) = steps else {
-        eprintln!("soak: the number of steps must be a whole number");
+    let mut args = std::env::args().skip(1);
+    let steps = args.next().map_or(Ok(1_000_000), |text| text.parse());
+    let Some(steps) = steps.ok().filter(|&steps| steps > 2 * EARLY) else {
+        eprintln!(
+            "soak: the number of steps must be a whole number above {}",
+            2 * EARLY
+        );
         return ExitCode::from(2);
     };
-    match soak(steps) {
+    // The smallest of the measured models: the larger ones take longer, not more.
+    let units = args.next().unwrap_or_else(|| "mf_2_1_0".to_owned());
+    match soak(steps, units) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -64,12 +70,13 @@ fn hooks_that_gather(steps: u32) -> Result<f64, Box<dyn std::error::Error>> {
 }
 
 /// Whether the end is as step 100 was.
-fn soak(steps: u32) -> Result<bool, Box<dyn std::error::Error>> {
+fn soak(steps: u32, units: String) -> Result<bool, Box<dyn std::error::Error>> {
     let heap = Heap::open()?;
     let entry = Entry::find("hsdp_step")?;
     let scenario = entry.scenario(None)?;
-    let one_rank = [("ranks".to_owned(), "1".to_owned())];
-    let knobs = scenario.knobs(scenario.arm("all_fixed")?, &one_rank)?;
+    let set = [("ranks", "1".to_owned()), ("units", units)];
+    let set = set.map(|(knob, value)| (knob.to_owned(), value));
+    let knobs = scenario.knobs(scenario.arm("all_fixed")?, &set)?;
     let runtime = Runtime::new(Policies::fixed(), Device::Ascend);
     let mut mock = entry.build(&Setting::new(&runtime, &knobs, 1))?;
     run(&mut *mock, EARLY)?;
@@ -81,7 +88,8 @@ fn soak(steps: u32) -> Result<bool, Box<dyn std::error::Error>> {
     let end = alive(&runtime, &heap);
     let per_step = |time: Duration| time.as_secs_f64() * 1e6 / f64::from(window);
     println!(
-        "{steps} steps in {:.1} s; the first {window}: {:.1} us a step, the last: {:.1} us, ratio {:.3}",
+        "{steps} steps of {} in {:.1} s; the first {window}: {:.1} us a step, the last: {:.1} us, ratio {:.3}",
+        knobs.choice("units").unwrap_or_default(),
         (first + middle + last).as_secs_f64(),
         per_step(first),
         per_step(last),
