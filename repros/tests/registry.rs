@@ -6,6 +6,7 @@ use std::path::Path;
 
 use mockspore::{Device, Policies, Version};
 use mockspore_growth::report::Row;
+use repros::finding::FINDINGS;
 use repros::registry::{Entry, REGISTRY};
 use repros::runner::{self, Request};
 use repros::scenario::{Arm, Role, Scenario};
@@ -54,7 +55,8 @@ fn each_scenario_has_all_its_files_under_its_one_name() {
     });
     for name in folders {
         assert!(
-            REGISTRY.iter().any(|entry| entry.name == name),
+            REGISTRY.iter().any(|entry| entry.name == name)
+                || FINDINGS.iter().any(|entry| entry.name == name),
             "{name:?} is not registered"
         );
     }
