@@ -77,7 +77,17 @@ fn a_finding_that_is_not_as_declared_ends_with_1_and_names_the_figure() {
 
 #[test]
 fn a_damaged_file_is_named_with_its_line() {
-    let cases: [(&str, &str, &str); 4] = [
+    let cases: [(&str, &str, &str); 6] = [
+        (
+            "\"registrations\": 5}",
+            "\"registrations\": 500}",
+            "it is a whole number from 1 to 100, not 500",
+        ),
+        (
+            "\"schedule\": \"apart\"",
+            "\"schedule\": \"appart\"",
+            "it is one of together, apart",
+        ),
         (
             "\"twice\", \"role\"",
             "\"once\", \"role\"",

@@ -62,6 +62,28 @@ pub struct Knob {
     pub about: String,
     /// Its value where an arm sets none.
     pub default: Value,
+    /// Of a number: the least.
+    pub min: Option<u64>,
+    /// Of a number: the most.
+    pub max: Option<u64>,
+    /// Of a choice: all there are.
+    #[serde(default)]
+    pub choices: Vec<String>,
+}
+
+impl Knob {
+    /// Whether it can have that value; if not, what it may be.
+    fn takes(&self, value: &Value) -> Result<(), String> {
+        if let (Some(min), Some(max)) = (self.min, self.max) {
+            let number = value.as_u64();
+            let fits = number.is_some_and(|number| (min..=max).contains(&number));
+            let why = || format!("it is a whole number from {min} to {max}, not {value}");
+            return fits.then_some(()).ok_or_else(why);
+        }
+        let known = self.choices.iter().any(|choice| value == choice);
+        let why = || format!("it is one of {}, not {value}", self.choices.join(", "));
+        known.then_some(()).ok_or_else(why)
+    }
 }
 
 /// One arm: what is set, and the finding that must come of it.
@@ -133,13 +155,24 @@ impl Scenario {
         require(known, "schema_version", version)?;
         let own = format!("the name must be its folder's, '{name}'");
         require(self.name == name, "name", own)?;
+        for (name, knob) in &self.knobs {
+            let of_default = |why| (name.clone(), format!("the default of {name}: {why}"));
+            knob.takes(&knob.default).map_err(of_default)?;
+        }
         for arm in &self.arms {
             let twice = self.arms.iter().filter(|other| other.name == arm.name);
             let why = format!("two arms have the name '{}'", arm.name);
             require(twice.count() == 1, &arm.name, why)?;
-            for knob in arm.knobs.keys() {
-                let why = format!("arm '{}' sets '{knob}', which knobs lacks", arm.name);
-                require(self.knobs.contains_key(knob), knob, why)?;
+            for (name, value) in &arm.knobs {
+                let why = format!("arm '{}' sets '{name}', which knobs lacks", arm.name);
+                let knob = self.knobs.get(name).ok_or((arm.name.clone(), why))?;
+                let of_arm = |why| {
+                    (
+                        arm.name.clone(),
+                        format!("arm '{}', {name}: {why}", arm.name),
+                    )
+                };
+                knob.takes(value).map_err(of_arm)?;
             }
             let (_, figures) = arm.finding.parts();
             for figure in arm.real.values().flat_map(|real| &real.same) {
