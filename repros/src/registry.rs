@@ -1,11 +1,10 @@
 //! The built-in scenarios.
 
-use std::fs;
 use std::path::Path;
 
 use crate::error::Error;
 use crate::mock::{Mock, Setting};
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, file};
 
 type Build = fn(&Setting<'_>) -> Result<Box<dyn Mock>, mockspore::Error>;
 
@@ -66,18 +65,7 @@ impl Entry {
     /// # Errors
     /// [`Error::Scenario`] with file and line.
     pub fn scenario(self, dir: Option<&Path>) -> Result<Scenario, Error> {
-        let file = format!("{}/scenario.json", self.name);
-        match dir {
-            None => Scenario::parse(self.name, Path::new("repros").join(file), self.json),
-            Some(dir) => {
-                let path = dir.join(file);
-                let text = fs::read_to_string(&path).map_err(|error| Error::Scenario {
-                    path: path.clone(),
-                    line: 1,
-                    why: format!("{error}; --scenarios names the folder that holds the scenarios"),
-                })?;
-                Scenario::parse(self.name, path, &text)
-            }
-        }
+        let (path, text) = file::read(self.name, dir, self.json)?;
+        Scenario::parse(self.name, path, &text)
     }
 }

@@ -7,6 +7,7 @@
 use std::rc::Rc;
 
 use crate::autograd::engine::{self, Request};
+use crate::autograd::root::roots;
 use crate::autograd::top_cell::CellId;
 use crate::error::Error;
 use crate::runtime::Runtime;
@@ -84,7 +85,7 @@ impl Runtime {
         if sens.is_none() {
             core.upload(SENS_ARGUMENTS * outputs.len());
         }
-        let roots = engine::roots(&outputs, sens)?;
+        let roots = roots(&outputs, sens)?;
         let captured = engine::backward(core, Request::capture(roots, &leaves))?;
         let grads = captured
             .into_iter()
@@ -116,7 +117,7 @@ impl Runtime {
         if !outputs.iter().all(Tensor::requires_grad) {
             return Err(Error::NoGrad);
         }
-        let roots = engine::roots(outputs, grads)?;
+        let roots = roots(outputs, grads)?;
         engine::backward(self.core(), Request::accumulate(roots, keep_graph))?;
         Ok(())
     }

@@ -5,7 +5,6 @@
 mod runner;
 mod scenario;
 
-use std::fs;
 use std::path::Path;
 
 use mockspore::Policies;
@@ -13,7 +12,7 @@ use mockspore_growth::report::Finding;
 use serde_json::{Map, Value};
 
 use crate::error::Error;
-use crate::scenario::Knobs;
+use crate::scenario::{Knobs, file};
 
 pub use runner::{Request, run};
 pub use scenario::{Arm, Scenario};
@@ -121,16 +120,7 @@ impl Entry {
     /// # Errors
     /// [`Error::Scenario`] with file and line.
     pub fn scenario(self, dir: Option<&Path>) -> Result<Scenario, Error> {
-        let file = format!("{}/scenario.json", self.name);
-        let Some(dir) = dir else {
-            return Scenario::parse(self.name, Path::new("repros").join(file), self.json);
-        };
-        let path = dir.join(file);
-        let text = fs::read_to_string(&path).map_err(|error| Error::Scenario {
-            path: path.clone(),
-            line: 1,
-            why: format!("{error}; --scenarios names the folder that holds the scenarios"),
-        })?;
+        let (path, text) = file::read(self.name, dir, self.json)?;
         Scenario::parse(self.name, path, &text)
     }
 }

@@ -9,7 +9,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::error::Error;
-use crate::scenario::{Knobs, Role, line_of, policies_over};
+use crate::scenario::file::{self, Complaint};
+use crate::scenario::{Knobs, Role, policies_over};
 
 /// Version of the file's schema.
 const SCHEMA_VERSION: u32 = 1;
@@ -127,26 +128,10 @@ impl Scenario {
     /// # Errors
     /// [`Error::Scenario`] with the file, the line and the mend.
     pub fn parse(name: &str, path: PathBuf, text: &str) -> Result<Self, Error> {
-        let parsed: Result<Self, _> = serde_json::from_str(text);
-        let scenario = parsed.map_err(|error| Error::Scenario {
-            path: path.clone(),
-            line: error.line().max(1),
-            why: if error.is_eof() {
-                format!("{error}; the file is cut off: restore it")
-            } else {
-                error.to_string()
-            },
-        })?;
-        let checked = scenario.check(name);
-        checked.map_err(|(needle, why)| Error::Scenario {
-            path,
-            line: line_of(text, &needle),
-            why,
-        })?;
-        Ok(scenario)
+        file::parse(path, text, |scenario: &Self| scenario.check(name))
     }
 
-    fn check(&self, name: &str) -> Result<(), (String, String)> {
+    fn check(&self, name: &str) -> Result<(), Complaint> {
         let require = |holds: bool, needle: &str, why: String| {
             holds.then_some(()).ok_or_else(|| (needle.to_owned(), why))
         };

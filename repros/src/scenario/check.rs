@@ -5,12 +5,10 @@ use std::collections::BTreeSet;
 use mockspore::census::Kind;
 use serde_json::Value;
 
+use crate::scenario::file::Complaint;
 use crate::scenario::{
     Arm, BlockSize, Count, EveryArm, Ladder, MockExpectation, NOT_OFFERED, SCHEMA_VERSION, Scenario,
 };
-
-/// What to look for in the file's text, and why it is wrong.
-type Complaint = (String, String);
 
 fn require(holds: bool, needle: &str, why: impl Into<String>) -> Result<(), Complaint> {
     if holds {

@@ -11,6 +11,7 @@ use crate::error::Error;
 
 mod check;
 mod expectation;
+pub(crate) mod file;
 mod knobs;
 mod parts;
 mod real_plan;
@@ -91,24 +92,7 @@ impl Scenario {
     /// # Errors
     /// [`Error::Scenario`] with the file, the line and the mend.
     pub fn parse(name: &str, path: PathBuf, text: &str) -> Result<Self, Error> {
-        let parsed: Result<Self, _> = serde_json::from_str(text);
-        let scenario = parsed.map_err(|error| Error::Scenario {
-            path: path.clone(),
-            line: error.line().max(1),
-            why: if error.is_eof() {
-                format!("{error}; the file is cut off: restore it")
-            } else {
-                error.to_string()
-            },
-        })?;
-        scenario
-            .check(name)
-            .map_err(|(needle, why)| Error::Scenario {
-                path,
-                line: line_of(text, &needle),
-                why,
-            })?;
-        Ok(scenario)
+        file::parse(path, text, |scenario: &Self| scenario.check(name))
     }
 
     /// The arm of `name`.
@@ -140,11 +124,4 @@ pub(crate) fn policies_over(own: &Map<String, Value>) -> Result<Policies, String
         fields.extend(own.clone());
     }
     serde_json::from_value(all).map_err(|error| error.to_string())
-}
-
-/// The line of a quoted word, from 1.
-pub(crate) fn line_of(text: &str, needle: &str) -> usize {
-    let quoted = format!("\"{needle}\"");
-    let at = text.find(&quoted).unwrap_or_default();
-    text[..at].lines().count().max(1)
 }

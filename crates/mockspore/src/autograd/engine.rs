@@ -20,14 +20,12 @@ use smallvec::{SmallVec, smallvec};
 use crate::autograd::final_callback;
 use crate::autograd::node::{GradNode, OpNode, Task};
 use crate::autograd::record::Grads;
+use crate::autograd::root::Root;
 use crate::census::Tally;
 use crate::error::Error;
-use crate::kernels::{full, zip};
+use crate::kernels::zip;
 use crate::runtime::Core;
 use crate::tensor::{Array, Meta, Tensor};
-
-/// A root of the pass: the node of an output and the output's gradient.
-pub(crate) type Root = (Meta, Array);
 
 /// What one backward is asked for.
 pub(crate) struct Request<'a> {
@@ -57,33 +55,6 @@ impl<'a> Request<'a> {
             keep_graph,
         }
     }
-}
-
-/// Pairs outputs with their gradients. An output without a node is no root.
-pub(crate) fn roots(outputs: &[Tensor], sens: Option<&[Tensor]>) -> Result<Vec<Root>, Error> {
-    if let Some(sens) = sens
-        && sens.len() != outputs.len()
-    {
-        return Err(Error::SensCount {
-            outputs: outputs.len(),
-            given: sens.len(),
-        });
-    }
-    let mut roots = Vec::with_capacity(outputs.len());
-    for (index, output) in outputs.iter().enumerate() {
-        let grad = match sens {
-            None => full(output.core(), output.shape(), 1.0),
-            Some(sens) => sens[index].array().clone(),
-        };
-        if grad.shape != output.shape() {
-            return Err(Error::SensShape {
-                expected: output.shape(),
-                got: grad.shape,
-            });
-        }
-        roots.extend(output.meta().map(|meta| (meta, grad)));
-    }
-    Ok(roots)
 }
 
 /// Runs the pass; the gradients at `request.capture`, `None` where none arrived.

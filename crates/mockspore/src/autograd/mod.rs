@@ -9,5 +9,6 @@ pub mod hook;
 pub(crate) mod node;
 pub mod recompute;
 pub(crate) mod record;
+pub(crate) mod root;
 pub(crate) mod saved;
 pub(crate) mod top_cell;

@@ -13,7 +13,7 @@ from typing import Any
 
 from .errors import HarnessError, InvalidError, UnsupportedError, UsageError
 from .rows import Rows
-from .scenario import SCHEMA_VERSION, unknown
+from .scenario import read, unknown
 
 Figures = dict[str, Any]
 
@@ -161,17 +161,7 @@ def _choose(libraries: dict[str, Library], wanted: str | None) -> tuple[str, Lib
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}:1: {error}; restore the file") from error
-    except json.JSONDecodeError as error:
-        raise UsageError(
-            f"{path}:{error.lineno}: {error.msg}; the file is cut off or damaged: "
-            "restore it"
-        ) from error
-    if not isinstance(data, dict) or data.get("schema_version") != SCHEMA_VERSION:
-        raise UsageError(f"{path}:1: schema_version must be {SCHEMA_VERSION}")
+    data = read(path)
     for key in ("name", "knobs", "arms"):
         if key not in data:
             raise UsageError(f"{path}:1: '{key}' is missing: restore the file")

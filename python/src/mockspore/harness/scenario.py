@@ -21,24 +21,30 @@ def unknown(what: str, name: str, known: Iterable[str]) -> UsageError:
     return UsageError(f"unknown {what} '{name}': {hint}")
 
 
+def read(path: Path) -> dict[str, Any]:
+    """Read a ``scenario.json`` of either kind."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}:1: {error.reason}; restore the file") from error
+    except OSError as error:
+        raise UsageError(f"{path}:1: {error.strerror}; restore the file") from error
+    except json.JSONDecodeError as error:
+        raise UsageError(
+            f"{path}:{error.lineno}: {error.msg}; the file is cut off or damaged: "
+            "restore it"
+        ) from error
+    if not isinstance(data, dict) or data.get("schema_version") != SCHEMA_VERSION:
+        raise UsageError(f"{path}:1: schema_version must be {SCHEMA_VERSION}")
+    return data
+
+
 class Scenario:
     """A scenario as its file declares it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
-            data = json.loads(path.read_text(encoding="utf-8"))
-        except UnicodeDecodeError as error:
-            raise UsageError(f"{path}:1: {error.reason}; restore the file") from error
-        except OSError as error:
-            raise UsageError(f"{path}:1: {error.strerror}; restore the file") from error
-        except json.JSONDecodeError as error:
-            raise UsageError(
-                f"{path}:{error.lineno}: {error.msg}; the file is cut off or damaged: "
-                "restore it"
-            ) from error
-        if not isinstance(data, dict) or data.get("schema_version") != SCHEMA_VERSION:
-            raise UsageError(f"{path}:1: schema_version must be {SCHEMA_VERSION}")
+        data = read(path)
         try:
             self.name: str = data["name"]
             self.knobs: dict[str, Any] = data["knobs"]
