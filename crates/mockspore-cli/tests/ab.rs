@@ -207,7 +207,8 @@ fn what_is_left_undone_when_the_time_of_all_is_up_is_invalid() {
     let python = interpreter("slow", "sleep 30");
     let started = std::time::Instant::now();
     let output = ab(&python, &["--within", "1", "--arm", "none"]);
-    fails(&output, 3, "hung");
+    // Ended as it ran, or not even begun where the machine is slow.
+    fails(&output, 3, "INVALID");
     assert!(started.elapsed().as_secs() < 25, "it was not ended");
 }
 
